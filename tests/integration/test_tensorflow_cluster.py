@@ -15,8 +15,9 @@ import pytest
 
 from tests.unit.worker.support import until
 from tos_notebook.errors import ConfigError, DataError, WaitTimeout, WorkerEnvironment, WorkerError
-from tos_notebook.nodes.cluster import ClusterOptions, NodeCluster
+from tos_notebook.nodes.cluster import NodeCluster
 from tos_notebook.nodes.context import NodeContext
+from tos_notebook.nodes.plan import ClusterOptions
 from tos_notebook.tensorflowonspark import TFCluster, TFNode
 from tos_notebook.tensorflowonspark.TFCluster import InputMode
 

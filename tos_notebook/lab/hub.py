@@ -6,19 +6,22 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from ..cluster.summary import ClusterSummary
+from ..nodes.runs import ClusterRun
 from ..readable import all_readable
 from ..training.run import Run
+from ..widgets.cluster_view import answer
 from ..widgets.control import Steering
 from ..widgets.facts import RunFacts
 from ..widgets.feed import Feed, Send
-from ..widgets.model import RunModel, watch
+from ..widgets.model import watch
 from ..widgets.news import Facts, Plain
 from ..widgets.picture import bundle
 from ..widgets.pump import PUMP, Pump
+from .watched import ClusterRow, Watched, WatchedCluster
 
 if TYPE_CHECKING:
     from comm.base_comm import BaseComm
@@ -37,34 +40,6 @@ CLUSTER = 10.0
 
 KEPT = 20
 """Runs that have ended and are still shown, each with its curves, though let go elsewhere."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Watched:
-    """A run, as pages look at it.
-
-    Parameters
-    ----------
-    model : RunModel
-    facts : RunFacts
-    steering : Steering
-    cell : str or None
-        The cell whose execution started it.
-    """
-
-    model: RunModel
-    facts: RunFacts
-    steering: Steering
-    cell: str | None
-
-    @property
-    def over(self) -> bool:
-        """Whether nothing more will happen to it."""
-        return self.model.ended or not self.facts.active
-
-    def row(self, now: float) -> Plain:
-        """Return it in short."""
-        return {**self.model.row(now, self.facts()), "cell": self.cell}
 
 
 class RunHub:
@@ -91,7 +66,14 @@ class RunHub:
         self._pump = pump
         self._lock = threading.Lock()
         self._runs: dict[str, Watched] = {}
+        self._clusters: dict[str, WatchedCluster] = {}
         self._pages: dict[str, PageSession] = {}
+
+    @property
+    def clusters(self) -> dict[str, WatchedCluster]:
+        """All TensorFlow clusters that are shown, by their ids, oldest first."""
+        with self._lock:
+            return dict(self._clusters)
 
     @property
     def runs(self) -> dict[str, Watched]:
@@ -109,6 +91,15 @@ class RunHub:
             ended = [name for name, known in self._runs.items() if known.over]
             for name in ended[:-KEPT]:
                 del self._runs[name]
+        self.wake()
+
+    def watch_cluster(self, cluster: ClusterRun) -> None:
+        """Follow a TensorFlow cluster from its beginning."""
+        with self._lock:
+            self._clusters[cluster.id] = WatchedCluster(cluster, self._cell())
+            ended = [name for name, known in self._clusters.items() if known.over]
+            for name in ended[:-KEPT]:
+                del self._clusters[name]
         self.wake()
 
     def wake(self) -> None:
@@ -252,8 +243,17 @@ class PageSession:
             self._views.pop(str(content.get("view")), None)
 
     def _command(self, content: Mapping[str, Any]) -> None:
-        if (watched := self._watched(content)) is not None:
+        if "cluster" in content:
+            self._command_cluster(content)
+        elif (watched := self._watched(content)) is not None:
             self._control.send(all_readable(watched.steering(content)))
+
+    def _command_cluster(self, content: Mapping[str, Any]) -> None:
+        watched = self._hub.clusters.get(str(content["cluster"]))
+        if watched is None:
+            self._answer(content, ok=False, text="This kernel has no such cluster any more.")
+        else:
+            self._control.send(all_readable(answer(watched.run, content)))
 
     def _picture(self, content: Mapping[str, Any]) -> None:
         if (watched := self._watched(content)) is not None:
@@ -318,6 +318,7 @@ class _Overview:
         self._seq = 0
         self._told = self._looked = 0.0
         self._cluster: ClusterSummary | None = None
+        self._nodes: list[ClusterRow] = []
         # What a run's row was made from.
         self._known: dict[str, tuple[int, bool, Facts]] = {}
 
@@ -326,8 +327,9 @@ class _Overview:
 
     def tick(self, now: float) -> bool:
         """Tell what is new if it is time; return whether more may follow."""
-        runs = self._hub.runs
-        active = not all(watched.over for watched in runs.values())
+        runs, clusters = self._hub.runs, self._hub.clusters
+        over = (*(w.over for w in runs.values()), *(w.over for w in clusters.values()))
+        active = not all(over)
         # A new run's view waits for the news of it.
         awaited = self._whole or not runs.keys() <= self._known.keys()
         if not awaited and not _due(now, self._told, self.pace):
@@ -336,11 +338,14 @@ class _Overview:
         cluster = self._look(now, whole or not active)
         stands = {name: (w.model.changes, w.over, w.facts()) for name, w in runs.items()}
         changed = [name for name in runs if whole or stands[name] != self._known.get(name)]
-        if whole or changed or cluster != self._cluster:
+        nodes = [clusters[name].row() for name in clusters]
+        if whole or changed or (cluster, nodes) != (self._cluster, self._nodes):
             self._seq += 1
             self._told, self._known, self._cluster = now, stands, cluster
+            self._nodes = nodes
             rows = [runs[name].row(now) for name in changed]
-            found = all_readable({"cluster": cluster and asdict(cluster), "runs": rows})
+            told = {"cluster": cluster and asdict(cluster), "runs": rows, "clusters": nodes}
+            found = all_readable(told)
             self._tell({"type": "overview", "seq": self._seq, "whole": whole, **found}, [])
         return active
 

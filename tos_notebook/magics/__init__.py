@@ -16,6 +16,7 @@ from ..steering.machine import Command
 from ..training.options import OPTIONS, Option
 from . import board, steer
 from .cell import keep_empty
+from .cluster import Launcher
 from .completion import matcher
 from .connect import Connection
 from .find import named
@@ -101,6 +102,7 @@ class TosMagics(Magics):
         self.targets = Targets(shell)
         self._connection = Connection()
         self._trainer = Trainer(shell, self._connection)
+        self._launcher = Launcher(shell, self._connection, self.targets.hub.watch_cluster)
         self.matcher = matcher(shell.user_ns, self.trait_names(config=True))
 
     @line_magic
@@ -154,6 +156,38 @@ class TosMagics(Magics):
             if getattr(options, name) is None:
                 setattr(options, name, getattr(self, name))
         self._trainer.train(options, line, cell)
+
+    @line_cell_magic
+    @documented
+    def tos_cluster(self, line: str, cell: str | None = None) -> None:
+        """Run the cell's main(args, ctx) in the nodes of a TensorFlow cluster on Spark.
+
+        The cell runs in the notebook first, and defines main, which then runs in each node: the
+        chief, workers, parameter servers and an evaluator. It knows its place by ctx.job_name,
+        ctx.task_index and TF_CONFIG. The cluster ends when main has ended in the chief and all
+        workers. The call returns at once; the view shows each node, its state and its last lines.
+
+        The variable cluster is the cluster then: cluster.stop(), cluster.wait(), cluster.check(),
+        cluster.nodes, cluster.spec and cluster.lines("worker", 0). With TOS_NONINTERACTIVE=1 in
+        the environment the cell waits for the end and writes plain lines.
+
+        Examples
+        --------
+        ::
+
+            %%tos_cluster --workers 2 --ps 1
+            def main(args, ctx):
+                print(ctx.job_name, ctx.task_index, ctx.cluster_spec)
+
+            %%tos_cluster --workers 2 --feed x,y --epochs 3 --tensorboard /tmp/logs
+            def main(args, ctx):
+                feed = ctx.get_data_feed()
+                while not feed.should_stop():
+                    batch = feed.next_batch(32)
+
+            %tos_cluster --workers 3 --chief --evaluator --args settings --wait
+        """
+        self._launcher.launch(PARSERS["tos_cluster"].parse(line), line, cell)
 
     @line_magic
     @documented

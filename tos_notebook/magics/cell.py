@@ -31,7 +31,7 @@ class Ran:
     mentioned: frozenset[str] = frozenset()
 
 
-HEADER = "%%tos_train"
+TRAIN, CLUSTER = "%%tos_train", "%%tos_cluster"
 
 
 def keep_empty(lines: list[str]) -> list[str]:
@@ -39,10 +39,22 @@ def keep_empty(lines: list[str]) -> list[str]:
 
     IPython refuses a cell without a body by itself. The magic says what to write there.
     """
-    return [*lines, "\n"] if len(lines) == 1 and lines[0].startswith(HEADER) else lines
+    return [*lines, "\n"] if len(lines) == 1 and lines[0].startswith((TRAIN, CLUSTER)) else lines
 
 
-def refuse_empty(cell: str, line: str) -> None:
+_EXPECTED = {
+    TRAIN: (
+        "makes what is to be trained, such as a compiled Keras model; got none. To train what an "
+        "earlier cell has made"
+    ),
+    CLUSTER: (
+        "defines main(args, ctx), which runs in each node; got none. To run the main of an "
+        "earlier cell"
+    ),
+}
+
+
+def refuse_empty(cell: str, line: str, header: str = TRAIN) -> None:
     """Refuse a body without code.
 
     Raises
@@ -52,13 +64,12 @@ def refuse_empty(cell: str, line: str) -> None:
     """
     if not cell.strip():
         raise UsageError(
-            f"{HEADER}: expected code below this line that makes what is to be trained, such as a "
-            "compiled Keras model; got none. To train what an earlier cell has made, use one %: "
-            f"{f'%tos_train {line}'.rstrip()}"
+            f"{header}: expected code below this line that {_EXPECTED[header]}, use one %: "
+            f"{f'{header[1:]} {line}'.rstrip()}"
         )
 
 
-def run_cell(shell: Any, cell: str, header: str) -> Ran:
+def run_cell(shell: Any, cell: str, header: str, graphs: bool = True) -> Ran:
     """Execute a cell's body in the notebook's namespace.
 
     Parameters
@@ -68,6 +79,8 @@ def run_cell(shell: Any, cell: str, header: str) -> Ran:
         The body.
     header : str
         The magic's own line, which line numbers count too.
+    graphs : bool
+        Whether TF1-style code runs in a graph of its own.
 
     Raises
     ------
@@ -78,7 +91,7 @@ def run_cell(shell: Any, cell: str, header: str) -> Ran:
     comment = f"# {header}\n"
     name = shell.compile.cache(comment + code, shell.execution_count, raw_code=comment + cell)
     tree = shell.transform_ast(shell.compile.ast_parse(comment + code, filename=name))
-    graph = is_graph_code(tree, shell.user_ns)
+    graph = graphs and is_graph_code(tree, shell.user_ns)
     before = dict(shell.user_ns)
     place: AbstractContextManager[Any] = nullcontext()
     if graph:

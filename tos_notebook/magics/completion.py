@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
 from typing import Any
 
 from IPython.core.completer import SimpleCompletion, context_matcher
@@ -183,5 +184,6 @@ TESTS: Mapping[str, find.Test] = {
     "strategy": is_strategy,
     "condition": is_condition,
     "dict": lambda value: isinstance(value, dict),
+    "variable": lambda value: not (callable(value) or isinstance(value, ModuleType)),
 }
 """What a variable must be, by kind of option."""

@@ -183,6 +183,43 @@ def _add_program(parser: Parser) -> None:
     parser.add("--feed-dict", kind="dict", **NAME, help=text)
 
 
+def _cluster() -> Parser:
+    parser = Parser("%%tos_cluster")
+    text = "nodes that train, besides a chief; %(default)s by default"
+    parser.add("--workers", default=1, **COUNT, help=text)
+    text = "parameter servers; none by default"
+    parser.add("--ps", default=0, **COUNT, help=text)
+    parser.add("--chief", action="store_true", help="one more node, which leads the workers")
+    parser.add("--evaluator", action="store_true", help="one more node, which evaluates")
+    text = (
+        "what Spark feeds the chief and the workers: an RDD, a DataFrame, an array, or arrays of "
+        "equal length: x,y; main reads it with ctx.get_data_feed()"
+    )
+    parser.add("--feed", kind="data", **NAME, help=text)
+    text = "with --feed: how often all rows are fed; 1 by default"
+    parser.add("--epochs", **COUNT, help=text)
+    text = "with --feed: seconds in which a node may take no row; 600 by default"
+    parser.add("--feed-timeout", **SECONDS, help=text)
+    text = "a folder of event files that the first worker's TensorBoard shows"
+    parser.add("--tensorboard", metavar="DIR", help=text)
+    text = "variable that main gets as args; None by default"
+    parser.add("--args", kind="variable", **NAME, help=text)
+    text = (
+        "let the nodes listen beyond this machine: TensorFlow's own protocol neither encrypts nor "
+        "asks who connects"
+    )
+    parser.add("--insecure-network", action="store_true", help=text)
+    text = "seconds for all nodes to begin; %(default)g by default"
+    parser.add("--timeout", default=120.0, **SECONDS, help=text)
+    text = "variable for the cluster; %(default)s by default"
+    parser.add("-o", "--output", type=identifier, default="cluster", **NAME, help=text)
+    parser.add("--wait", action="store_true", help="block until the cluster has ended")
+    text = "what interrupting --wait does to the cluster"
+    parser.add("--on-interrupt", choices=ON_INTERRUPT, default="leave", help=text)
+    text = "what to do if the cluster that this cell started before is still active"
+    return parser.add("--if-running", choices=IF_RUNNING, default="ask", help=text)
+
+
 def _connect() -> Parser:
     parser = Parser("%tos_connect")
     text = (
@@ -243,6 +280,7 @@ def _all() -> dict[str, Parser]:
     parsers = {name: _steering(name) for name in ("tos_status", "tos_view")}
     parsers |= {action.magic: _command(action) for action in ACTIONS.values()}
     parsers |= {"tos_connect": _connect(), "tos_train": _train(), "tos_resume": _resume()}
+    parsers["tos_cluster"] = _cluster()
     text = "a directory of saved runs; this notebook's runs by default"
     parsers["tos_runs"] = Parser("%tos_runs").add("uri", nargs="?", metavar="URI", help=text)
     text = "a folder of event files; by default the run's own"

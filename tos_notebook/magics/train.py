@@ -83,7 +83,7 @@ class Trainer:
                 "RDD of (features, label), --data x,y where x and y are arrays, or --data df "
                 "--features x --label y for columns of a DataFrame."
             )
-        key = self._cell_key(line, cell)
+        key = cell_key(self._shell, line, cell)
         before = self._by_cell.get(key)
         if before is not None and before.run.active and not self._settle(before, options):
             return
@@ -95,16 +95,6 @@ class Trainer:
         self._by_cell = {k: v for k, v in self._by_cell.items() if v.run.active}
         self._by_cell[key] = launched
         _show(launched, options)
-
-    def _cell_key(self, line: str, cell: str | None) -> object:
-        """Return what tells a cell from others: its id where the front end sends one.
-
-        A cell may hold several lines, but only one body.
-        """
-        from ..lab.targets import cell_id
-
-        named = cell_id(self._shell)
-        return named if named and cell is not None else (named, line, cell)
 
     def _names(self, line: str, cell: str | None) -> Names:
         space = self._shell.user_ns
@@ -199,7 +189,8 @@ class Trainer:
         from .. import widgets
 
         run = before.run
-        choice = ask(run) if options.if_running == "ask" else options.if_running
+        text = f"Run {run.number} of this cell is {run.state}."
+        choice = ask(text, "run") if options.if_running == "ask" else options.if_running
         if choice == "attach":
             self._shell.user_ns[options.output] = run
             widgets.view(run).show()
@@ -207,6 +198,25 @@ class Trainer:
         _stop(run)
         say(f"Run {run.number} is {run.state}; its weights are kept.")
         return bool(choice == "replace")
+
+
+def cell_key(shell: Any, line: str, cell: str | None) -> object:
+    """Return what tells a cell from others: its id where the front end sends one.
+
+    A cell may hold several lines, but only one body.
+
+    Parameters
+    ----------
+    shell : InteractiveShell
+    line : str
+        The magic's line.
+    cell : str or None
+        The cell's body; None for a line.
+    """
+    from ..lab.targets import cell_id
+
+    named = cell_id(shell)
+    return named if named and cell is not None else (named, line, cell)
 
 
 def _show(launched: Launched, options: Namespace) -> None:
@@ -248,23 +258,29 @@ def is_noninteractive() -> bool:
     return os.environ.get("TOS_NONINTERACTIVE", "0") not in ("", "0")
 
 
-def ask(run: Any) -> str:
-    """Ask what to do with an active run.
+def ask(state: str, what: str) -> str:
+    """Ask what to do with what a cell has started before.
+
+    Parameters
+    ----------
+    state : str
+        A sentence that says how it stands.
+    what : str
+        What it is, in one word.
 
     Raises
     ------
     UsageError
         The front end cannot ask.
     """
-    state = f"Run {run.number} of this cell is {run.state}."
     words = ("attach", "replace", "stop")
     while True:
         try:
             answer = input(f"{state} attach, replace or stop? [attach] ").strip().lower()
         except (EOFError, OSError, StdinNotImplementedError):
             raise UsageError(
-                f"{state} Say what to do with it: --if-running attach (look at it), replace (stop "
-                "it and start again) or stop."
+                f"{state} Say what to do with the {what}: --if-running attach (look at it), "
+                "replace (stop it and start again) or stop."
             ) from None
         chosen = [word for word in words if word.startswith(answer or "attach")]
         if chosen:

@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..cluster.environment import is_probed, warm_up
 from ..cluster.executors import (
-    DRIVER,
     contact_host,
     contact_port,
     encrypts_loopback,
-    executor_of_ended,
     setting,
     slots,
     where_to_look,
@@ -34,14 +32,14 @@ from ..errors import (
     SessionClosed,
     TosError,
     WaitTimeout,
-    WorkerError,
 )
 from ..transport.base import Endpoint
 from .body import Main
 from .context import TRAINING
+from .failure import node_error
 from .keeper import Claim, Keeper, no_claim
 from .plan import ClusterOptions, NodePlan, spec_of
-from .roster import Node, Roster
+from .roster import Roster
 from .server import NodeServer
 from .tasks import FeedRows, StartNode
 
@@ -74,6 +72,8 @@ class NodeCluster:
     options : ClusterOptions
     claim : callable
         See `keeper.Claim`.
+    wait : bool
+        Whether to return only when all nodes are there; else call `wait_until_whole`.
 
     Attributes
     ----------
@@ -101,6 +101,7 @@ class NodeCluster:
         args: Any,
         options: ClusterOptions,
         claim: Claim = no_claim,
+        wait: bool = True,
     ) -> None:
         self.sc, self.options = sc, options
         self.number = next(_numbers)
@@ -111,6 +112,7 @@ class NodeCluster:
         ports, files = worker_ports(sc), default_fs(sc)
         self.roster = Roster(len(options.numbers))
         self._feeds = itertools.count(1)
+        self._feeding: set[str] = set()
         self.server = NodeServer(self.roster, endpoint, host)
         self._plan = NodePlan(
             server=self.server.address,
@@ -131,12 +133,14 @@ class NodeCluster:
         self._lock = threading.Lock()
         try:
             self._begin()
+            if wait:
+                self.wait_until_whole()
         except BaseException:
             self.stop()
             raise
 
     def _begin(self, again: bool = False) -> None:
-        """Start the nodes, and wait until all are there."""
+        """Start the nodes."""
         with self._lock:
             if self._closed:
                 raise SessionClosed(f"TensorFlow cluster {self.number} was stopped.")
@@ -147,7 +151,6 @@ class NodeCluster:
             self._group = f"tos-tensorflow-cluster-{os.getpid()}-{self.number}-{start}"
             self._local = []
             self._job = self._start(replace(self._plan, start=start), *self._given)
-        self._wait_until_whole()
 
     def _begin_again(self) -> bool:
         """Begin again if a node has failed and that is allowed; return whether it was so."""
@@ -162,6 +165,7 @@ class NodeCluster:
             )
             self._end()
             self._begin(again=True)
+            self.wait_until_whole()
             return True
         return False
 
@@ -190,14 +194,21 @@ class NodeCluster:
 
         return in_thread(f"tos-cluster-{self.number}", call)
 
-    def _wait_until_whole(self) -> None:
+    def wait_until_whole(self) -> None:
+        """Wait until all nodes are there, or the cluster is stopped.
+
+        Raises
+        ------
+        WorkerError, WaitTimeout, ClusterUnreachable
+            See above.
+        """
         roster = self.roster
         for each in (self._job, *self._local):
             each.add_done_callback(lambda _: roster.wake())
 
         def settled() -> bool:
-            failed = roster.failure is not None or self._error is not None
-            return roster.whole or roster.stopping or failed
+            over = roster.stopping or roster.failure is not None
+            return over or roster.whole or self._error is not None
 
         if not roster.wait_for(settled, self.options.timeout):
             look = where_to_look(self.sc, None)
@@ -220,28 +231,13 @@ class NodeCluster:
         """
         failed = self.roster.failure
         if failed is not None:
-            raise self._node_error(failed)
+            raise node_error(self.sc, failed)
         error = self._error
         if error is not None and not self.roster.stopping:
             found = named(error)
             if isinstance(found, TosError):
                 raise found from found.__cause__
             raise ClusterUnreachable(f"Spark could not start the nodes: {error}") from error
-
-    def _node_error(self, node: Node) -> WorkerError:
-        """Return what has failed in a node, the user's own line first."""
-        meta, host = node.meta, str(node.meta.get("host", "?"))
-        task, executor = meta.get("spark_task"), DRIVER
-        if task is not None:
-            stage, attempt = map(int, task)
-            executor, host = executor_of_ended(self.sc, stage, attempt, host)
-        return WorkerError(
-            f"{node.message} (in node {node.name})",
-            executor=executor,
-            host=host,
-            partition=int(meta["executor_id"]),
-            frames=node.frames,
-        )
 
     @property
     def _error(self) -> Exception | None:
@@ -311,10 +307,12 @@ class NodeCluster:
             run_job(sc, lambda: rows, lambda _, part: task(part), group, "Feed TensorFlow")
 
         job = in_thread(group, lambda: in_pool(sc, pool, call))
+        self._feeding.add(group)
         try:
             with spoken():
                 job.result()
         finally:
+            self._feeding.discard(group)
             # After an interrupt.
             if not job.done():
                 cancel(sc, group)
@@ -383,6 +381,8 @@ class NodeCluster:
         try:
             if not self.roster.wait_for(self._gone, END):
                 logger.warning("Some nodes of TensorFlow cluster %s do not answer.", self.number)
+            for group in list(self._feeding):
+                cancel(self.sc, group)
             if not self._job.done():
                 cancel(self.sc, self._group)
         except WaitTimeout as error:

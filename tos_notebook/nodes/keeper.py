@@ -18,6 +18,7 @@ from ..errors import ClusterUnreachable, TransportError, WorkerError
 from ..transport.sockets import Timeouts
 from .board import Board, shows_board
 from .body import Body, Main
+from .gpus import visible
 from .kept import Kept, KeptHere
 from .plan import NodePlan
 from .ports import hold_port
@@ -170,6 +171,9 @@ class Keeper:
                 environment.update(self.claim(*self._task, answer["cluster"]))
                 node.order({"start": answer["cluster"], "environment": environment})
                 started = True
+                talk.ask(
+                    {"beat": 0.0, "running": True, "gpus": visible(environment), **node.news()}
+                )
             if answer.get("close_feed") and started and not closed:
                 node.order({"close_feed": True})
                 closed = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,6 +42,10 @@ class Node:
     state : str
     lines : deque of str
         The last of its output.
+    said : int
+        Lines of its output so far.
+    gpus : str
+        Those that it may see, as CUDA numbers them; empty for none.
     rows : int
         That its function has taken.
     feeders : int
@@ -55,6 +59,8 @@ class Node:
     meta: dict[str, Any]
     state: str = READY
     lines: deque[str] = field(default_factory=lambda: deque(maxlen=MOST_LINES))
+    said: int = 0
+    gpus: str = ""
     rows: int = 0
     feeders: int = 0
     feeding: bool = True
@@ -96,6 +102,8 @@ class Roster:
         self.feed_error: TosError | None = None
         """Why a task could not feed its rows, which ends the feeding that it belongs to."""
         self.feed_closed = False
+        self.tasks_fed = 0
+        """Tasks that have fed their rows since the feeding began."""
         self.stopping = False
         self.done = False
         """Whether the feed is over, since someone asked for it or no node wants more."""
@@ -171,15 +179,16 @@ class Roster:
                 return list(self.reservations)
             return [self.nodes[number].meta for number in sorted(self.nodes)]
 
-    def report(self, node: Node, lines: Iterable[str], rows: int, feeding: bool) -> None:
+    def report(self, node: Node, lines: Sequence[str], rows: int, feeding: bool) -> None:
         """Take what a node says while it runs."""
         with self.changed:
             if node.ended:
                 return
-            before = len(node.lines), node.rows, node.feeding
+            before = node.said, node.rows, node.feeding
             node.lines.extend(lines)
+            node.said += len(lines)
             node.rows, node.feeding = rows, feeding and node.feeding
-            if before != (len(node.lines), rows, node.feeding):
+            if before != (node.said, rows, node.feeding):
                 if not node.feeding and not any(each.feeding for each in self._feedable()):
                     self.done = True
                 self.changed.notify_all()
@@ -237,7 +246,13 @@ class Roster:
     def begin_feed(self) -> None:
         """Forget what has ended the feeding before."""
         with self.changed:
-            self.feed_error = None
+            self.feed_error, self.tasks_fed = None, 0
+
+    def end_task(self) -> None:
+        """Note that a task has fed its rows, or that no node wants them."""
+        with self.changed:
+            self.tasks_fed += 1
+            self.changed.notify_all()
 
     def fail_feed(self, error: TosError) -> None:
         """Note why a task could not feed its rows; the first reason counts."""

@@ -77,6 +77,7 @@ class NodeServer:
     def _serve(self, talk: Talk) -> None:
         node: Node | None = None
         fed: list[Node] = []
+        feeds = False
         try:
             while True:
                 # Rows go to nodes: whoever sends some here is refused before they take memory.
@@ -84,12 +85,15 @@ class NodeServer:
                 if "register" in message:
                     node = self._register(talk, message) or node
                 elif "where" in message:
+                    feeds = True
                     self._release(fed)
                     talk.send(self._assign(message, fed))
                 else:
                     talk.send(self._answer(message, node))
         finally:
             self._release(fed)
+            if feeds:
+                self.roster.end_task()
             if node is not None:
                 self.roster.end(node, LOST, "Its process, or its host, is gone.")
 
@@ -161,6 +165,7 @@ class NodeServer:
     def _take_news(self, message: Message, node: Node) -> None:
         lines = [str(line)[:LONGEST_LINE] for line in message.get("lines", ())]
         rows, feeding = int(message.get("rows", 0)), bool(message.get("feeding", True))
+        node.gpus = str(message.get("gpus", node.gpus))
         self.roster.report(node, lines, rows, feeding)
 
     def _assign(self, message: Message, fed: list[Node]) -> Mapping[str, Any]:

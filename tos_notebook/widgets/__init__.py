@@ -1,7 +1,18 @@
-"""The live view of a run in a notebook, and its still picture; it trains nothing."""
+"""Live views of runs and clusters in a notebook, and their still pictures; they train nothing."""
 
+from .cluster_picture import ClusterPicture
+from .cluster_view import ClusterView, cluster_view
 from .model import RunModel, watch
 from .picture import Result
 from .run_view import RunView, view
 
-__all__ = ["Result", "RunModel", "RunView", "view", "watch"]
+__all__ = [
+    "ClusterPicture",
+    "ClusterView",
+    "Result",
+    "RunModel",
+    "RunView",
+    "cluster_view",
+    "view",
+    "watch",
+]

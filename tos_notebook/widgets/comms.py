@@ -33,6 +33,14 @@ class RunStream(anywidget.AnyWidget):
     control = traitlets.Instance(RunControl).tag(sync=True, **ipywidgets.widget_serialization)
 
 
+class ClusterStream(anywidget.AnyWidget):
+    """From the kernel to the front end: a cluster as it stands. What is displayed."""
+
+    _esm = STATIC / "cluster_view.js"
+    _css = STATIC / "run_view.css"
+    control = traitlets.Instance(RunControl).tag(sync=True, **ipywidgets.widget_serialization)
+
+
 def _serve_where_asked(comm: Any) -> None:
     """Let the kernel handle a message on the subshell that it was sent to.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from itertools import takewhile
 
 from ..errors import place
@@ -31,11 +32,24 @@ def failure(event: WorkerFailed | None, text: str | None) -> Failure:
     if event is None or (text is not None and not _tells(text, event.message)):
         first, _, rest = (text or "").partition("\n")
         return {"message": first, "where": None, "frames": [], "rest": rest[:REST]}
-    message, _, more = event.message.partition("\n")
-    # The user's own frames come first.
-    own = list(takewhile(lambda frame: not _OTHERS.search(frame), event.frames))
-    rest = "\n".join(part for part in (more, *event.frames[len(own) :]) if part)
-    return {"message": message, "where": place(event), "frames": own, "rest": rest[:REST]}
+    return in_parts(event.message, place(event), event.frames)
+
+
+def in_parts(message: str, where: str | None, frames: Sequence[str]) -> Failure:
+    """Return an error as it is shown.
+
+    Parameters
+    ----------
+    message : str
+    where : str or None
+        None if no worker is to blame.
+    frames : sequence of str
+        The user's own come first.
+    """
+    message, _, more = message.partition("\n")
+    own = list(takewhile(lambda frame: not _OTHERS.search(frame), frames))
+    rest = "\n".join(part for part in (more, *frames[len(own) :]) if part)
+    return {"message": message, "where": where, "frames": own, "rest": rest[:REST]}
 
 
 def _tells(text: str, message: str) -> bool:

@@ -38,8 +38,8 @@ MOST_METRICS, FEW = 4, 100
 INTERVALS = 50
 """Over which the samples per second are taken."""
 
-_LEFT = ' style="text-align:left"'
-_TABLE = (
+LEFT = ' style="text-align:left"'
+TABLE = (
     '<div style="overflow-x:auto">'
     '<table cellpadding="4" style="text-align:right;white-space:nowrap">'
 )
@@ -129,7 +129,7 @@ def html(news: News) -> str:
         f'data-milestones="{totals["milestones"]}" style="overflow-wrap:anywhere">',
         f"<p><strong>{escape(_title(state))}</strong></p>",
         f"<p>{escape(moment)}</p>" if (moment := _moment(run)) else "",
-        _error(run["error"]),
+        alarm(run["error"]),
         _picture(curves.pop("loss", []), totals["loss"], failed),
         *_others(curves, _throughput(news)),
         *_folded("Workers and settings", _details(news), failed),
@@ -252,7 +252,7 @@ def _steered(news: News) -> list[str]:
 
 def _fact(name: str, text: str) -> str:
     shown = escape(shortened(text, MOST_TEXT))
-    return f'<tr><th scope="row"{_LEFT}>{name}</th><td{_LEFT}>{shown}</td></tr>'
+    return f'<tr><th scope="row"{LEFT}>{name}</th><td{LEFT}>{shown}</td></tr>'
 
 
 def _points(news: News) -> Iterator[tuple[str, str, npt.NDArray[np.float64]]]:
@@ -323,14 +323,14 @@ def _workers(rows: Sequence[Plain], lockstep: bool) -> str:
         "<tr>" + "".join(_cell(key, row[key]) for _, key in columns) + "</tr>"
         for row in rows[:MOST_ROWS]
     ]
-    table = [_TABLE, f"<tr>{heads}</tr>", *lines, "</table></div>"]
+    table = [TABLE, f"<tr>{heads}</tr>", *lines, "</table></div>"]
     if (more := len(rows) - MOST_ROWS) > 0:
         table.append(f"<p>… and {more} more workers: <code>run.workers</code></p>")
     return "\n".join(["<p><strong>Workers</strong></p>", *table])
 
 
 def _align(key: str) -> str:
-    return _LEFT if key in TEXTS else ""
+    return LEFT if key in TEXTS else ""
 
 
 def _cell(key: str, value: Any) -> str:
@@ -353,7 +353,7 @@ def _where(error: Failure) -> str:
     return f" ({shortened(error['where'], MOST_TEXT)})" if error["where"] else ""
 
 
-def _error(error: Failure | None) -> str:
+def alarm(error: Failure | None) -> str:
     """Return the message and the user's own frames, and the rest folded away."""
     if error is None:
         return ""

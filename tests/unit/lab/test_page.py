@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from tests.support.clusters import FakeCluster
 from tests.unit.telemetry.samples import joined, lost, milestone, started
 from tests.unit.widgets.support import FakeRun, Front
 from tos_notebook.cluster.summary import ClusterSummary
+from tos_notebook.errors import TosError
 from tos_notebook.events import RunFinished, StateChanged
 from tos_notebook.lab.hub import CLUSTER, KEPT, PACE, SILENCE, PageSession, RunHub
 from tos_notebook.steering.actions import ACTIONS
@@ -322,3 +324,34 @@ def test_what_is_no_request_harms_nobody(
     page.receive({"type": "hello"})
     office.tick()
     assert not control.closed
+
+
+def test_a_page_is_told_of_clusters_and_stops_them(office: Office) -> None:
+    cluster = FakeCluster()
+    office.hub.watch_cluster(cluster)  # type: ignore[arg-type]
+    page, control, stream = office.page()
+    office.tick()
+    assert stream.sent[-1]["clusters"] == [
+        {
+            "id": "cluster-1", "number": 1, "state": "running", "active": True, "running": 2,
+            "nodes": 2, "error": None, "cell": "cell-1",
+        }
+    ]  # fmt: skip
+    page.receive({"type": "command", "id": 1, "cluster": "cluster-1", "command": "stop"})
+    assert control.sent[-1] == {"type": "answer", "id": 1, "ok": True, "when": "now"}
+    page.receive({"type": "command", "id": 2, "cluster": "gone", "command": "stop"})
+    assert not control.sent[-1]["ok"]
+    cluster.end("failed", TosError("ValueError: mine"))
+    office.tick()
+    office.tick()
+    last = stream.sent[-1]["clusters"][0]
+    assert (last["active"], last["error"]) == (False, "ValueError: mine")
+    assert not office.fed
+
+
+def test_clusters_that_have_ended_are_forgotten_one_by_one(office: Office) -> None:
+    for number in range(KEPT + 3):
+        cluster = FakeCluster(number)
+        cluster.end()
+        office.hub.watch_cluster(cluster)  # type: ignore[arg-type]
+    assert len(office.hub.clusters) == KEPT

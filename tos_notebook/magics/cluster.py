@@ -1,0 +1,267 @@
+"""``%%tos_cluster``: from a cell's ``main`` to a TensorFlow cluster in view."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from itertools import count, islice
+from typing import TYPE_CHECKING, Any
+
+from IPython.display import display
+
+from ..cluster.executors import contact_host, slots
+from ..common.console import quiet_stderr
+from ..data.described import is_frame
+from ..errors import ConfigError
+from ..nodes.plan import ClusterOptions
+from ..nodes.runs import ClusterRun, Feeding
+from ..nodes.servers import EXPOSED, stays_here
+from ..readable import counted
+from . import find
+from .cell import CLUSTER, refuse_empty, run_cell
+from .find import Names
+from .lines import NodeLines
+from .text import say
+from .train import ask, cell_key, is_noninteractive
+
+if TYPE_CHECKING:
+    from pyspark import RDD, SparkContext
+
+MAIN = "main"
+"""What a cell calls the function that runs in each node."""
+
+CLOSE_TIMEOUT = 10.0
+"""Seconds for the last picture."""
+
+Watch = Callable[[ClusterRun], object]
+
+
+class Launcher:
+    """Starts clusters from cells, and knows which cell started which.
+
+    Parameters
+    ----------
+    shell : InteractiveShell
+    connection : Connection
+    watch : callable
+        Is told of each cluster.
+    """
+
+    def __init__(self, shell: Any, connection: Any, watch: Watch) -> None:
+        self._shell = shell
+        self._connection = connection
+        self._watch = watch
+        self._by_cell: dict[object, ClusterRun] = {}
+
+    def launch(self, options: Namespace, line: str, cell: str | None) -> None:
+        """Run the cell, start its cluster, and show it.
+
+        Parameters
+        ----------
+        options : Namespace
+        line : str
+            The magic's line.
+        cell : str or None
+            The cell's body; None for a line.
+
+        Raises
+        ------
+        UsageError
+            The body is empty.
+        TosError
+            The cell has no ``main``, an option does not fit, or the cluster cannot be started.
+        """
+        self._connection.raise_once()
+        if cell is not None:
+            refuse_empty(cell, line, CLUSTER)
+        template = _template(options)
+        key = cell_key(self._shell, line, cell)
+        before = self._by_cell.get(key)
+        if before is not None and before.active and not self._settle(before, options):
+            return
+        with quiet_stderr():
+            run = self._start(options, template, line, cell)
+        self._by_cell = {k: v for k, v in self._by_cell.items() if v.active}
+        self._by_cell[key] = run
+        self._shell.user_ns[options.output] = run
+        self._watch(run)
+        _show(run, options)
+
+    def _start(
+        self, options: Namespace, template: dict[str, list[int]], line: str, cell: str | None
+    ) -> ClusterRun:
+        space = self._shell.user_ns
+        ran = None
+        if cell is not None:
+            header = f"{CLUSTER} {line}".rstrip()
+            ran = run_cell(self._shell, cell, header, graphs=False)
+        names = Names(space, ran)
+        main = _main(names)
+        args = names.get("--args", options.args) if options.args else None
+        data = find.data(names, "--feed", options.feed) if options.feed else None
+        spark = self._connection.ensure(space)
+        sc = spark if hasattr(spark, "parallelize") else spark.sparkContext
+        if not options.insecure_network and not stays_here(contact_host(sc)):
+            raise ConfigError(
+                f"{EXPOSED} Add --insecure-network if only you reach the network of this cluster."
+            )
+        feeding = None
+        if options.feed:
+            rows = _rows(sc, data, options.feed, len(template.get("worker", ())))
+            feeding = Feeding(rows, options.feed, options.epochs or 1, options.feed_timeout or 600)
+        made = ClusterOptions(
+            template,
+            feed=feeding is not None,
+            tensorboard=options.tensorboard is not None,
+            log_dir=options.tensorboard,
+            timeout=options.timeout,
+        )
+        run = ClusterRun(sc, main, args, made, feeding)
+        say(_plan(run.number, template, options), *_crowded(sc, template))
+        return run
+
+    def _settle(self, before: ClusterRun, options: Namespace) -> bool:
+        """Decide about the cluster that this cell started; return whether to start another."""
+        from .. import widgets
+
+        text = f"Cluster {before.number} of this cell is {before.state}."
+        choice = ask(text, "cluster") if options.if_running == "ask" else options.if_running
+        if choice == "attach":
+            self._shell.user_ns[options.output] = before
+            widgets.cluster_view(before).show()
+            return False
+        before.stop()
+        say(f"Cluster {before.number} is {before.state}.")
+        return bool(choice == "replace")
+
+
+def _template(options: Namespace) -> dict[str, list[int]]:
+    """Return the numbers of the nodes by their jobs, in the order of TensorFlowOnSpark."""
+    for name in ("workers", "ps"):
+        if getattr(options, name) < 0:
+            raise ConfigError(f"--{name}: expected 0 or more, got {getattr(options, name)}.")
+    if not (options.workers or options.chief):
+        raise ConfigError("Expected at least one worker, or --chief; got --workers 0 alone.")
+    for name in ("epochs", "feed_timeout"):
+        value, flag = getattr(options, name), f"--{name.replace('_', '-')}"
+        if value is not None and not options.feed:
+            raise ConfigError(f"{flag}: only with --feed, which names the data. Leave it out.")
+        if value is not None and value <= 0:
+            raise ConfigError(f"{flag}: expected more than 0, got {value:g}.")
+    if options.timeout <= 0:
+        raise ConfigError(f"--timeout: expected more than 0 seconds, got {options.timeout:g}.")
+    jobs = [("ps", options.ps), ("chief", int(options.chief))]
+    jobs += [("evaluator", int(options.evaluator)), ("worker", options.workers)]
+    numbers = count()
+    return {job: list(islice(numbers, nodes)) for job, nodes in jobs if nodes}
+
+
+def _main(names: Names) -> Any:
+    """Return the function that runs in each node: the cell's own, or for a line, the notebook's."""
+    bound = names.namespace if names.ran is None else names.ran.bound
+    if MAIN not in bound:
+        raise ConfigError(
+            f"{CLUSTER}: expected the cell to define main(args, ctx), which runs in each node; it "
+            "defines no main."
+        )
+    main = names.namespace[MAIN]
+    try:
+        inspect.signature(main).bind(None, None)
+    except TypeError:
+        shown = f"main{inspect.signature(main)}" if callable(main) else f"{type(main).__name__}"
+        raise ConfigError(
+            f"main: expected a function of two arguments, main(args, ctx); got {shown}."
+        ) from None
+    except ValueError:
+        # A function that is written in C does not say what it takes.
+        pass
+    return main
+
+
+def _rows(sc: SparkContext, data: Any, name: str, workers: int) -> RDD[Any]:
+    """Return what is fed, as an RDD."""
+    if hasattr(data, "mapPartitions"):
+        found: RDD[Any] = data
+        return found
+    if is_frame(data):
+        frame: RDD[Any] = data.rdd
+        return frame
+    arrays = data if isinstance(data, tuple) else (data,)
+    if not all(hasattr(each, "__array__") or isinstance(each, list) for each in arrays):
+        kinds = ", ".join(type(each).__name__ for each in arrays)
+        raise ConfigError(
+            f"--feed: expected an RDD, a DataFrame, an array or a list, or several of equal "
+            f"length: x,y. Got {name}, of type {kinds}."
+        )
+    lengths = [len(each) for each in arrays]
+    if len(set(lengths)) > 1:
+        raise ConfigError(f"--feed: expected arrays of equal length, got {name} with {lengths}.")
+    rows = list(arrays[0]) if len(arrays) == 1 else list(zip(*arrays, strict=True))
+    return sc.parallelize(rows, max(1, min(len(rows), max(workers, sc.defaultParallelism))))
+
+
+def _plan(number: int, template: dict[str, list[int]], options: Namespace) -> str:
+    nodes = ", ".join(f"{len(numbers)} {job}" for job, numbers in template.items())
+    fed = ""
+    if options.feed:
+        fed = f", fed {options.feed} for {counted(options.epochs or 1, 'epoch')}"
+    return f"TensorFlow cluster {number}: {nodes}{fed}"
+
+
+def _crowded(sc: SparkContext, template: dict[str, list[int]]) -> list[str]:
+    nodes, free = sum(map(len, template.values())), slots(sc)
+    if nodes <= free:
+        return []
+    shared = counted(free, "slot")
+    return [f"  {nodes} nodes share {shared} of Spark: each is slower than on one of its own."]
+
+
+def _show(run: ClusterRun, options: Namespace) -> None:
+    """Show a cluster while it runs; in batch jobs, say what its nodes say."""
+    from .. import widgets
+
+    if is_noninteractive():
+        lines = NodeLines(run, sys.stdout)
+        try:
+            ended = _wait(run, options, lines.follow)
+        finally:
+            lines.write()
+        if ended:
+            display(widgets.ClusterPicture(run))
+        return
+    view = widgets.cluster_view(run)
+    view.show()
+    if not options.wait:
+        return
+    try:
+        _wait(run, options, run.wait)
+    finally:
+        # So that the cell ends with the picture that a saved notebook shows.
+        if not run.active:
+            view.wait(CLOSE_TIMEOUT)
+
+
+def _wait(run: ClusterRun, options: Namespace, wait: Callable[[], object]) -> bool:
+    """Wait for a cluster's end; return whether it was reached.
+
+    Raises
+    ------
+    TosError
+        What has failed.
+    """
+    try:
+        wait()
+    except KeyboardInterrupt:
+        if options.on_interrupt == "stop":
+            run.stop()
+            say(f"Interrupted: cluster {run.number} is {run.state}.")
+        else:
+            say(
+                f"Interrupted: no longer waiting, but cluster {run.number} continues. "
+                f"{options.output}.stop() ends it."
+            )
+        return False
+    run.check()
+    return True
