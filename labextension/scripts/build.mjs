@@ -19,7 +19,7 @@ import * as esbuild from "esbuild";
 const path = (relative) => fileURLToPath(new URL(relative, import.meta.url));
 const json = (relative) => JSON.parse(readFileSync(path(relative), "utf8"));
 
-/** Bytes: of the anywidget, which each view carries; and of the plug-in, beyond what is shared. */
+/** Bytes: of the anywidgets, of which each view carries one; and of the plug-in, beyond what is shared. */
 const WIDGET_LIMIT = 150_000;
 const LAB_LIMIT = 300_000;
 
@@ -44,6 +44,8 @@ ${licence}
   const options = { ...shared, minify: true, banner: { js: banner, css: banner } };
   const script = { entryPoints: [path("../src/widget.ts")], format: "esm" };
   await esbuild.build({ ...options, ...script, outfile: `${out}/run_view.js` });
+  const cluster = { entryPoints: [path("../src/cluster-widget.ts")], format: "esm" };
+  await esbuild.build({ ...options, ...cluster, outfile: `${out}/cluster_view.js` });
   const style = { entryPoints: [path("../src/view/styles.css")] };
   await esbuild.build({ ...options, ...style, outfile: `${out}/run_view.css` });
   check("the anywidget", out, WIDGET_LIMIT);

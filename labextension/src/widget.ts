@@ -4,17 +4,7 @@ import type { Channel, Listener } from "./view/channel";
 import type { StreamMessage } from "./view/model";
 import type { Answer } from "./view/requests";
 import { RunView } from "./view/run-view";
-
-/** What we use of a widget's model; anywidget's and ipywidgets' both have it. */
-export interface WidgetModel {
-  get(name: string): unknown;
-  on(event: string, callback: (...arguments_: never[]) => void): void;
-  off(event: string, callback: (...arguments_: never[]) => void): void;
-  send(content: unknown, callbacks?: unknown, buffers?: unknown): void;
-  widget_manager?: { get_model(id: string): Promise<WidgetModel> };
-}
-
-const REFERENCE = "IPY_MODEL_";
+import { controlOf, type WidgetModel } from "./widget-model";
 
 /** Two widget models: a stream to read, and a control channel to write to and be answered on. */
 class WidgetChannel implements Channel {
@@ -28,10 +18,7 @@ class WidgetChannel implements Channel {
   async open(listener: Listener): Promise<void> {
     this.listener = listener;
     this.stream.on("msg:custom", this.onMessage);
-    const reference = this.stream.get("control");
-    const id = typeof reference === "string" ? reference.replace(REFERENCE, "") : "";
-    const control = await this.stream.widget_manager?.get_model(id);
-    if (!control) throw new Error(`Expected the model of the controls, got none for "${id}".`);
+    const control = await controlOf(this.stream);
     // The cell may have been cleared in the meantime.
     if (this.closed) return;
     this.control = control;

@@ -4,7 +4,7 @@ import { vi } from "vitest";
 
 import { actions, pack } from "../demo/kernel";
 import type { Channel, Listener } from "../src/view/channel";
-import type { WidgetModel } from "../src/widget";
+import type { WidgetModel } from "../src/widget-model";
 import type { CommandEntry, Parts, Worker } from "../src/view/model";
 
 type Callback = (...arguments_: never[]) => void;

@@ -17,8 +17,12 @@ export function panelOf(notebooks: INotebookTracker, kernel: Kernel): NotebookPa
   return notebooks.find(shows) ?? null;
 }
 
-/** Make the cell that started a run the active one; false if it is not there any more. */
-export function revealCell(notebooks: INotebookTracker, kernel: Kernel, row: RunRow): boolean {
+/** Make the cell that started it the active one; false if it is not there any more. */
+export function revealCell(
+  notebooks: INotebookTracker,
+  kernel: Kernel,
+  row: Pick<RunRow, "cell">,
+): boolean {
   const notebook = panelOf(notebooks, kernel)?.content;
   const index = notebook?.widgets.findIndex(({ model }) => model.id === row.cell) ?? -1;
   if (!notebook || index < 0) return false;

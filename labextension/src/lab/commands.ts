@@ -1,13 +1,15 @@
 /** The commands of palette, menu, toolbar and shortcuts; `schema/plugin.json` says where they are. */
 
 import type { JupyterFrontEnd } from "@jupyterlab/application";
-import { type ICommandPalette, InputDialog } from "@jupyterlab/apputils";
+import { Dialog, type ICommandPalette, InputDialog, showDialog } from "@jupyterlab/apputils";
 import { type INotebookTracker, NotebookActions, type NotebookPanel } from "@jupyterlab/notebook";
 import type { TranslationBundle } from "@jupyterlab/translation";
 
 import { panelOf, revealCell } from "./cell-marks";
 import { tosIcon } from "./icon";
 import type { Kernel, Kernels } from "./kernels";
+import { stopCluster } from "./panel-cluster";
+import type { ClusterRow } from "./protocol";
 import { type Options, steering, type Target } from "./steering";
 
 /** Those that steer a run come from the kernel's table; see `steering`. */
@@ -17,6 +19,7 @@ export const COMMANDS = {
   openPanel: "tos-notebook:open-panel",
   openRun: "tos-notebook:open-run",
   jumpToCell: "tos-notebook:jump-to-cell",
+  stopCluster: "tos-notebook:stop-cluster",
 } as const;
 
 const CONNECT = "%load_ext tos_notebook\n%tos_connect";
@@ -40,6 +43,7 @@ export function addCommands(app: JupyterFrontEnd, kernels: Kernels, parts: Parts
     ...starting(app, kernels, parts),
     ...steering(() => find(kernels, {}), parts.trans),
     ...showing(app, kernels, parts),
+    ...ofClusters(kernels, parts),
   };
   for (const [command, options] of Object.entries(all)) {
     commands.addCommand(command, options);
@@ -153,6 +157,35 @@ function showing(app: JupyterFrontEnd, kernels: Kernels, parts: Parts): Record<s
         if (!notebooks || !revealCell(notebooks, target.kernel, target.row)) {
           openRun(target.kernel, target.row.id);
         }
+      },
+    },
+  };
+}
+
+function ofClusters(kernels: Kernels, { trans }: Parts): Record<string, Options> {
+  const stoppable = (): { kernel: Kernel; cluster: ClusterRow } | null => {
+    const kernel = kernels.current;
+    const cluster = kernel?.overview.currentCluster;
+    return kernel?.state === "open" && cluster?.active ? { kernel, cluster } : null;
+  };
+  return {
+    [COMMANDS.stopCluster]: {
+      label: trans.__("Stop TensorFlow Cluster…"),
+      caption: trans.__("End all nodes of the cluster that %1 has started", "%%tos_cluster"),
+      isEnabled: () => stoppable() !== null,
+      execute: async () => {
+        const found = stoppable();
+        if (!found) return;
+        const { button } = await showDialog({
+          title: trans.__("Stop cluster %1?", found.cluster.number),
+          body: trans.__("All of its nodes end. What they have not saved is lost."),
+          buttons: [
+            Dialog.cancelButton({ label: trans.__("Cancel") }),
+            Dialog.warnButton({ label: trans.__("Stop") }),
+          ],
+          defaultButton: 0,
+        });
+        if (button.accept) await stopCluster(found.kernel, found.cluster.id);
       },
     },
   };

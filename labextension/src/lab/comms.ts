@@ -3,6 +3,7 @@
 import type { Kernel, KernelMessage } from "@jupyterlab/services";
 import { UUID } from "@lumino/coreutils";
 
+import type { Answer, When } from "../view/requests";
 import { createSubshell, deleteSubshell, sendToComm } from "./subshell";
 
 const CONTROL = "tos.control";
@@ -20,6 +21,11 @@ export type Content = Record<string, unknown>;
 
 /** The answer of a kernel without comms. */
 export const GONE: Content = { ok: false, text: "The kernel is gone." };
+
+export function asAnswer({ ok, text, when }: Content): Answer {
+  const said = typeof text === "string" ? text : "";
+  return { ok: ok === true, text: said, when: when as When | undefined };
+}
 
 export interface Ears {
   /** The kernel said something by itself. */

@@ -15,13 +15,14 @@ import { IStatusBar } from "@jupyterlab/statusbar";
 import { ITranslator, nullTranslator, type TranslationBundle } from "@jupyterlab/translation";
 
 import { setTranslation } from "../view/text";
-import { CellMarks } from "./cell-marks";
+import { CellMarks, revealCell } from "./cell-marks";
 import { addCommands, COMMANDS } from "./commands";
 import { type Document, Hub } from "./hub";
 import type { Kernel } from "./kernels";
 import { addLauncher } from "./launcher";
 import { Notifier } from "./notify";
 import { Panel } from "./panel";
+import type { PanelContext } from "./panel-context";
 import { RUN_MIME } from "./protocol";
 import { RunOutput } from "./run-output";
 import { RunTabs } from "./run-tabs";
@@ -69,7 +70,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
     const settings = await SettingsModel.load(registry, ID);
     const tabs = new RunTabs(app, hub, trans, settings);
     showInCells(app, hub, settings);
-    const panel = addPanel(app, hub, trans, tabs, restorer);
+    const openCluster = opener(app, notebooks);
+    const panel = addPanel(app, hub, { trans, openRun: tabs.open, openCluster }, restorer);
     const notifier = new Notifier(hub, settings, trans, tabs.open);
     addCommands(app, hub, {
       ...{ palette, notebooks, trans, openRun: tabs.open },
@@ -85,7 +87,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
       new CellMarks(hub, notebooks, trans);
       new SavedPictures(hub, notebooks);
     }
-    if (statusBar) addStatus(app, statusBar, hub, trans);
+    if (statusBar) addStatus(app, statusBar, hub, trans, openCluster);
     if (restorer) tabs.restore(restorer);
   },
 };
@@ -103,22 +105,35 @@ function showInCells(app: JupyterFrontEnd, hub: Hub, settings: SettingsModel): v
   });
 }
 
-function addPanel(
-  app: JupyterFrontEnd,
-  hub: Hub,
-  trans: TranslationBundle,
-  tabs: RunTabs,
-  restorer: ILayoutRestorer | null,
-): Panel {
-  const ui = sparkUi(app.serviceManager.serverSettings);
-  const openDocument = ({ context, path }: Kernel): void => {
+/** Brings the notebook or console of a kernel to the front. */
+function openDocumentIn(app: JupyterFrontEnd): (kernel: Kernel) => void {
+  return ({ context, path }) => {
     const open = [...app.shell.widgets("main")].find(
       (widget) => context !== null && (widget as Partial<Document>).sessionContext === context,
     );
     if (open) app.shell.activateById(open.id);
     else void app.commands.execute("docmanager:open", { path });
   };
-  const context = { trans, openRun: tabs.open, openDocument, sparkUi: ui };
+}
+
+type OpenCluster = PanelContext["openCluster"];
+
+function opener(app: JupyterFrontEnd, notebooks: INotebookTracker | null): OpenCluster {
+  const openDocument = openDocumentIn(app);
+  return (kernel, cluster) => {
+    openDocument(kernel);
+    if (notebooks) revealCell(notebooks, kernel, cluster);
+  };
+}
+
+function addPanel(
+  app: JupyterFrontEnd,
+  hub: Hub,
+  parts: Pick<PanelContext, "trans" | "openRun" | "openCluster">,
+  restorer: ILayoutRestorer | null,
+): Panel {
+  const ui = sparkUi(app.serviceManager.serverSettings);
+  const context = { ...parts, openDocument: openDocumentIn(app), sparkUi: ui };
   const panel = new Panel(hub, context, (seen) => {
     hub.inSight = seen;
   });
@@ -132,10 +147,12 @@ function addStatus(
   statusBar: IStatusBar,
   hub: Hub,
   trans: TranslationBundle,
+  openCluster: OpenCluster,
 ): void {
-  const item = new StatusItem(hub, trans, ({ path }, { id }) => {
+  const jump = ({ path }: Kernel, { id }: { id: string }): void => {
     void app.commands.execute(COMMANDS.jumpToCell, { path, run: id });
-  });
+  };
+  const item = new StatusItem(hub, trans, jump, openCluster);
   const { isActive, activeStateChanged } = item;
   statusBar.registerStatusItem("tos-notebook:status", {
     ...{ item, isActive, activeStateChanged, align: "left", rank: 10 },

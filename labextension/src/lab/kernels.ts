@@ -31,6 +31,8 @@ export interface Kernel {
   /** Something of the above changed. At most once a second while nothing but numbers change. */
   readonly changed: ISignal<Kernel, void>;
   command(run: string, command: string, arguments_?: Record<string, unknown>): Promise<Answer>;
+  /** End a TensorFlow cluster. */
+  stopCluster(cluster: string): Promise<Answer>;
   /** The still picture of a run, as a saved notebook holds it. */
   picture(run: string): Promise<Bundle | null>;
   /** A channel for a `RunView`. Opens the comms if need be: the caller knows of a run. */

@@ -6,9 +6,9 @@ import { UUID } from "@lumino/coreutils";
 import { type ISignal, Signal } from "@lumino/signaling";
 
 import type { StreamMessage } from "../view/model";
-import type { Answer, When } from "../view/requests";
+import type { Answer } from "../view/requests";
 import { CommChannel } from "./comm-channel";
-import { Comms, type Content, GONE } from "./comms";
+import { asAnswer, Comms, type Content, GONE } from "./comms";
 import { ENDS, Guest } from "./guest";
 import type { Kernel, LinkState } from "./kernels";
 import { Overview } from "./overview";
@@ -140,7 +140,7 @@ export class KernelLink implements Kernel {
   /** The state while no kernel is known to have what we look for. */
   private get unmet(): LinkState {
     if (this.session === null) return "closed";
-    return this.overview.runs.length > 0 ? "lost" : "absent";
+    return this.overview.runs.length + this.overview.clusters.length > 0 ? "lost" : "absent";
   }
 
   /** Resolves once the comms are open and the runs known; rejects if the kernel has none of ours. */
@@ -159,9 +159,11 @@ export class KernelLink implements Kernel {
   }
 
   async command(run: string, command: string, arguments_: Content = {}): Promise<Answer> {
-    const answer = await this.ask({ type: "command", run, command, arguments: arguments_ });
-    const text = typeof answer.text === "string" ? answer.text : "";
-    return { ok: answer.ok === true, text, when: answer.when as When | undefined };
+    return asAnswer(await this.ask({ type: "command", run, command, arguments: arguments_ }));
+  }
+
+  async stopCluster(cluster: string): Promise<Answer> {
+    return asAnswer(await this.ask({ type: "command", cluster, command: "stop" }));
   }
 
   async picture(run: string): Promise<Bundle | null> {

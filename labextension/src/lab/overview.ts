@@ -1,10 +1,12 @@
 /** The runs of one kernel and its cluster, kept up to date message by message. No DOM. */
 
-import type { Cluster, OverviewMessage, RunRow } from "./protocol";
+import type { Cluster, ClusterRow, OverviewMessage, RunRow } from "./protocol";
 import { hasEnded } from "../view/model";
 
 export class Overview {
   cluster: Cluster | null = null;
+  /** TensorFlow clusters that cells have started, oldest first. */
+  clusters: readonly ClusterRow[] = [];
   private readonly rows = new Map<string, RunRow>();
   private seq = -1;
 
@@ -22,6 +24,16 @@ export class Overview {
     return this.active.at(-1) ?? this.runs.at(-1) ?? null;
   }
 
+  /** The cluster that commands act on: the newest active, else the newest. */
+  get currentCluster(): ClusterRow | null {
+    return this.clusters.filter(({ active }) => active).at(-1) ?? this.clusters.at(-1) ?? null;
+  }
+
+  /** Whether anything of ours runs there. */
+  get busy(): boolean {
+    return this.active.length > 0 || this.clusters.some(({ active }) => active);
+  }
+
   run(id: string): RunRow | null {
     return this.rows.get(id) ?? null;
   }
@@ -34,6 +46,7 @@ export class Overview {
     if (message.whole) this.rows.clear();
     this.seq = message.seq;
     this.cluster = message.cluster;
+    this.clusters = message.clusters ?? [];
     for (const row of message.runs) this.rows.set(row.id, row);
     return true;
   }

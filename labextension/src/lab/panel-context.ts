@@ -3,11 +3,14 @@
 import type { TranslationBundle } from "@jupyterlab/translation";
 
 import type { Kernel } from "./kernels";
+import type { ClusterRow } from "./protocol";
 import type { SparkUi } from "./spark-ui";
 
 export interface PanelContext {
   trans: TranslationBundle;
   openRun: (kernel: Kernel, run: string) => void;
+  /** Bring the cell that started a TensorFlow cluster to the front. */
+  openCluster: (kernel: Kernel, cluster: ClusterRow) => void;
   /** Bring the kernel's notebook or console to the front. */
   openDocument: (kernel: Kernel) => void;
   sparkUi: SparkUi;

@@ -3,6 +3,7 @@
 import { h, setAttribute, setText, uniqueId } from "../view/dom";
 import type { Kernel } from "./kernels";
 import { arrange, type PanelContext } from "./panel-context";
+import { ClusterItem } from "./panel-cluster";
 import { Row } from "./panel-row";
 import { SparkLink } from "./spark-ui";
 
@@ -15,6 +16,8 @@ export class Section {
   private readonly link: SparkLink;
   private readonly list: HTMLElement;
   private readonly rows = new Map<string, Row>();
+  private readonly clusters: HTMLElement;
+  private readonly items = new Map<string, ClusterItem>();
   readonly element: HTMLElement;
 
   constructor(
@@ -29,7 +32,11 @@ export class Section {
     this.title.addEventListener("click", () => {
       context.openDocument(kernel);
     });
-    const parts = [h("h2", {}, this.title), this.notice, this.facts, this.list];
+    this.clusters = h("ul", {
+      class: "tos-lab-runs",
+      "aria-label": trans.__("TensorFlow clusters, newest first"),
+    });
+    const parts = [h("h2", {}, this.title), this.notice, this.facts, this.clusters, this.list];
     this.element = h("section", { "aria-labelledby": this.titleId }, ...parts);
   }
 
@@ -45,6 +52,10 @@ export class Section {
     const newestFirst = kernel.overview.runs.map(({ id }) => id).reverse();
     arrange(this.list, this.rows, newestFirst, (id) => new Row(kernel, id, context));
     for (const row of this.rows.values()) row.draw();
+    const clusters = kernel.overview.clusters.map(({ id }) => id).reverse();
+    this.clusters.toggleAttribute("hidden", clusters.length === 0);
+    arrange(this.clusters, this.items, clusters, (id) => new ClusterItem(kernel, id, context));
+    for (const item of this.items.values()) item.draw();
   }
 
   private say(): string {
@@ -54,7 +65,7 @@ export class Section {
     if (this.kernel.context === null)
       return trans.__("Its document is closed; the kernel continues.");
     if (state === "opening") return trans.__("Connecting to the kernel …");
-    if (overview.runs.length > 0) return "";
+    if (overview.runs.length + overview.clusters.length > 0) return "";
     if (overview.cluster === null) {
       return trans.__("Not connected to Spark; %1 does that.", "%tos_connect");
     }

@@ -32,13 +32,28 @@ export interface RunRow
   cell: string | null;
 }
 
-/** Unless `whole`, `runs` holds only those that changed. */
+/** A TensorFlow cluster that a cell started, in short. */
+export interface ClusterRow {
+  id: string;
+  number: number;
+  state: string;
+  /** Whether some of it still runs. */
+  active: boolean;
+  /** Nodes whose function runs, and all. */
+  running: number;
+  nodes: number;
+  error: string | null;
+  cell: string | null;
+}
+
+/** Unless `whole`, `runs` holds only those that changed; `clusters` holds all, oldest first. */
 export interface OverviewMessage {
   type: "overview";
   seq: number;
   whole: boolean;
   cluster: Cluster | null;
   runs: RunRow[];
+  clusters?: ClusterRow[];
 }
 
 /** A saved output of a run that trains holds this, and which run it is. */

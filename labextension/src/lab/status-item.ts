@@ -9,7 +9,7 @@ import { number } from "../view/format";
 import { hasEnded } from "../view/model";
 import { word } from "../view/words";
 import type { Kernel, Kernels } from "./kernels";
-import type { RunRow } from "./protocol";
+import type { ClusterRow, RunRow } from "./protocol";
 
 /** The run's own state; or "lost" if it was active and its kernel is gone, "waiting" in a queue. */
 export function stateOf(kernel: Kernel, row: RunRow): string {
@@ -43,7 +43,30 @@ export function statusText(row: RunRow, state: string, trans: TranslationBundle)
   return parts.join(" · ");
 }
 
-/** The run of the notebook or console in front; nothing without one. */
+/** A cluster's own state; or "lost" if it was active and its kernel is gone. */
+export function clusterState(kernel: Kernel, row: ClusterRow): string {
+  return kernel.state === "lost" && row.active ? "lost" : row.state;
+}
+
+/** Such as `3/4 nodes run`. */
+export function nodesText({ running, nodes }: ClusterRow, trans: TranslationBundle): string {
+  return trans.__("%1/%2 nodes run", running, nodes);
+}
+
+/** Such as `tos: cluster 2 · running · 3/4 nodes run`. */
+export function clusterText(kernel: Kernel, row: ClusterRow, trans: TranslationBundle): string {
+  const parts = [trans.__("tos: cluster %1", row.number), word(clusterState(kernel, row))];
+  if (row.active) parts.push(nodesText(row, trans));
+  return parts.join(" · ");
+}
+
+interface Said {
+  text: string;
+  action: string;
+  go: () => void;
+}
+
+/** The run, or the TensorFlow cluster, of the notebook or console in front; nothing without one. */
 export class StatusItem extends Widget {
   private readonly button = h("button", {
     type: "button",
@@ -54,43 +77,67 @@ export class StatusItem extends Widget {
   constructor(
     private readonly kernels: Kernels,
     private readonly trans: TranslationBundle,
-    jump: (kernel: Kernel, row: RunRow) => void,
+    private readonly jump: (kernel: Kernel, row: RunRow) => void,
+    private readonly openCluster: (kernel: Kernel, row: ClusterRow) => void = () => undefined,
   ) {
     super();
     this.node.append(this.button);
     this.button.addEventListener("click", () => {
-      const { current } = kernels;
-      const row = current?.overview.current;
-      if (current && row) jump(current, row);
+      this.said?.go();
     });
     kernels.changed.connect(this.draw, this);
     this.draw();
   }
 
   /** For the status bar, which hides and shows its items itself. */
-  readonly isActive = (): boolean => Boolean(this.kernels.current?.overview.current);
+  readonly isActive = (): boolean => this.said !== null;
 
   get activeStateChanged(): ISignal<this, void> {
     return this.changes;
   }
 
-  private readonly draw = (): void => {
+  /** What is active goes before what has ended, and a run before a cluster. */
+  private get said(): Said | null {
     const { current } = this.kernels;
-    const row = current?.overview.current ?? null;
-    if (current && row) {
-      const text = statusText(row, stateOf(current, row), this.trans);
-      const action =
-        row.cell === null
-          ? this.trans.__("Open run %1", row.number)
-          : this.trans.__("Go to the cell that started run %1", row.number);
+    if (current === null) return null;
+    const { current: run, currentCluster: cluster } = current.overview;
+    if (cluster && (run === null || (cluster.active && hasEnded(run.state)))) {
+      return this.ofCluster(current, cluster);
+    }
+    return run && this.ofRun(current, run);
+  }
+
+  private ofRun(kernel: Kernel, row: RunRow): Said {
+    const action =
+      row.cell === null
+        ? this.trans.__("Open run %1", row.number)
+        : this.trans.__("Go to the cell that started run %1", row.number);
+    const go = (): void => {
+      this.jump(kernel, row);
+    };
+    return { text: statusText(row, stateOf(kernel, row), this.trans), action, go };
+  }
+
+  private ofCluster(kernel: Kernel, row: ClusterRow): Said {
+    const action = this.trans.__("Go to the cell that started cluster %1", row.number);
+    const go = (): void => {
+      this.openCluster(kernel, row);
+    };
+    return { text: clusterText(kernel, row, this.trans), action, go };
+  }
+
+  private readonly draw = (): void => {
+    const { said } = this;
+    if (said) {
+      const { text, action } = said;
       setText(this.button, text);
       // Both hold what is to be seen: saying it finds the button, and it may be cut.
       for (const name of ["title", "aria-label"]) {
         setAttribute(this.button, name, `${text}. ${action}`);
       }
     }
-    if (this.isHidden === (row === null)) return;
-    this.setHidden(row === null);
+    if (this.isHidden === (said === null)) return;
+    this.setHidden(said === null);
     this.changes.emit();
   };
 }

@@ -58,7 +58,7 @@ export class Visits {
 
   private readonly remember = (): void => {
     for (const { path, state, overview } of this.hub) {
-      if (state === "open" && overview.active.length > 0) this.followed.add(path);
+      if (state === "open" && overview.busy) this.followed.add(path);
       else if (state === "open" || state === "lost") this.followed.delete(path);
     }
     remember(FOLLOWED, [...this.followed]);

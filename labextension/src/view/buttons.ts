@@ -136,15 +136,15 @@ export class Stop {
   /** `asks` is called when the question appears or goes. */
   constructor(noteId: string, press: () => void, asks: (asking: boolean) => void) {
     this.button = create("stop", noteId);
-    this.faces = new Faces(this.button, [`■ ${t("Stop")}`, `■ ${t("Stop the run?")}`]);
+    this.faces = new Faces(this.button, [`■ ${t("Stop")}`, `■ ${t("Stop")}?`]);
     this.question = new Question(this.button, press, (asking) => {
       this.faces.show(asking ? 1 : 0);
       asks(asking);
     });
   }
 
-  draw(number: number, usable: boolean): void {
-    this.faces.rename(1, `■ ${t("Stop run %1?", number)}`);
+  draw(question: string, usable: boolean): void {
+    this.faces.rename(1, `■ ${question}`);
     if (!usable) this.question.withdraw();
   }
 

@@ -146,7 +146,10 @@ export class Controls {
       field?.draw(inForce(run));
       if (field) field.input.disabled = lacksRate(run, ask);
     }
-    this.stop.draw(run.number, !this.fieldset.disabled && run.state !== "stopping");
+    this.stop.draw(
+      t("Stop run %1?", run.number),
+      !this.fieldset.disabled && run.state !== "stopping",
+    );
     this.chaos.draw(model, unavailable(run, CHAOS));
     this.drawNotes();
   }

@@ -14,7 +14,10 @@ export class ErrorPane {
   private shown = "";
 
   draw(model: RunModel): void {
-    const error = model.run?.error ?? null;
+    this.show(model.run?.error ?? null);
+  }
+
+  show(error: WorkerError | null): void {
     const signature = JSON.stringify(error);
     if (signature === this.shown) return;
     this.shown = signature;

@@ -7,6 +7,7 @@ import type { ChartSettings } from "./curves";
 import { h, setAttribute, setText } from "./dom";
 import { ErrorPane } from "./error";
 import { Lanes } from "./lanes";
+import { keepFromHost } from "./keys";
 import { Link } from "./link";
 import { LinkTable } from "./links";
 import { Log } from "./log";
@@ -186,12 +187,4 @@ export class RunView implements Listener {
     this.charts.restyle();
     this.drawing.request();
   };
-}
-
-/**
- * JupyterLab reads keys without Ctrl, Meta or Alt as commands of the notebook: `d d` on a button
- * would delete the cell.
- */
-function keepFromHost(event: KeyboardEvent): void {
-  if (!(event.ctrlKey || event.metaKey || event.altKey)) event.stopPropagation();
 }

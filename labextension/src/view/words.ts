@@ -16,6 +16,7 @@ const WORDS: Partial<Record<string, () => string>> = {
   waiting: () => t("waiting"),
   lost: () => t("lost"),
   done: () => t("done"),
+  ready: () => t("ready"),
   // Levels of the log
   info: () => t("info"),
   warning: () => t("warning"),
@@ -48,11 +49,13 @@ const WORDS: Partial<Record<string, () => string>> = {
 
 const SIGNS: Partial<Record<string, string>> = {
   starting: "…",
+  ready: "…",
   waiting: "⏳",
   running: "▶",
   paused: "‖",
   stopping: "■",
   finished: "✓",
+  done: "✓",
   stopped: "■",
   failed: "✕",
   lost: "✕",

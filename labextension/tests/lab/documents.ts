@@ -9,7 +9,7 @@ import { vi } from "vitest";
 import { actions } from "../../demo/kernel";
 import type { Kernel, Kernels, LinkState } from "../../src/lab/kernels";
 import { Overview } from "../../src/lab/overview";
-import type { RunRow } from "../../src/lab/protocol";
+import type { ClusterRow, RunRow } from "../../src/lab/protocol";
 
 export const trans = nullTranslator.load("tos_notebook");
 
@@ -40,10 +40,18 @@ export class FakeKernel {
   state: LinkState = "open";
   readonly overview = new Overview();
   readonly command = vi.fn<Kernel["command"]>(() => Promise.resolve({ ok: true, text: "" }));
+  readonly stopCluster = vi.fn<Kernel["stopCluster"]>(() =>
+    Promise.resolve({ ok: true, text: "" }),
+  );
 
   constructor(path = "one.ipynb") {
     this.path = path;
     this.name = path;
+  }
+
+  showClusters(...clusters: ClusterRow[]): void {
+    const { runs } = this.overview;
+    this.overview.apply({ type: "overview", seq: 0, whole: true, cluster: null, runs, clusters });
   }
 
   show(...runs: RunRow[]): void {

@@ -15,7 +15,13 @@ const trans = nullTranslator.load("tos_notebook");
 it("the panel and the status bar show hostile names and errors as they are", async () => {
   const kernel = new FakeKernel(NASTY);
   const sparkUi = (url: string) => Promise.resolve(url);
-  const section = new Section(kernel, { trans, openRun: vi.fn(), openDocument: vi.fn(), sparkUi });
+  const section = new Section(kernel, {
+    trans,
+    openRun: vi.fn(),
+    openCluster: vi.fn(),
+    openDocument: vi.fn(),
+    sparkUi,
+  });
   const ended = row(1, { state: "failed", validation: { [NASTY]: 0.5 }, error: NASTY });
   kernel.tell([ended], { ...CLUSTER, master: NASTY, ui: "javascript:window.hit = 3" });
   document.body.append(section.element);

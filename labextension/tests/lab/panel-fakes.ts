@@ -7,7 +7,7 @@ import { vi } from "vitest";
 import { actions } from "../../demo/kernel";
 import type { Kernel, Kernels, LinkState, RunChannel } from "../../src/lab/kernels";
 import { Overview } from "../../src/lab/overview";
-import type { Cluster, RunRow } from "../../src/lab/protocol";
+import type { Cluster, ClusterRow, RunRow } from "../../src/lab/protocol";
 import type { Listener } from "../../src/view/channel";
 
 export const CLUSTER: Cluster = {
@@ -40,6 +40,14 @@ export function row(number: number, changes: Partial<RunRow> = {}): RunRow {
   };
 }
 
+export function clusterRow(number: number, changes: Partial<ClusterRow> = {}): ClusterRow {
+  return {
+    ...{ id: `c${number}`, number, state: "running", active: true, running: 2, nodes: 3 },
+    ...{ error: null, cell: "cell-1" },
+    ...changes,
+  };
+}
+
 export class FakeChannel implements RunChannel {
   listener: Listener | null = null;
   readonly open = vi.fn((listener: Listener) => {
@@ -59,6 +67,9 @@ export class FakeKernel implements Kernel {
   readonly changed = new Signal<this, void>(this);
   readonly opened = new FakeChannel();
   readonly command = vi.fn<Kernel["command"]>(() => Promise.resolve({ ok: true, text: "soon" }));
+  readonly stopCluster = vi.fn<Kernel["stopCluster"]>(() =>
+    Promise.resolve({ ok: true, text: "" }),
+  );
   readonly picture = vi.fn(() => Promise.resolve(null));
   readonly channel = vi.fn(() => this.opened);
   private seq = 0;
@@ -69,9 +80,13 @@ export class FakeKernel implements Kernel {
   ) {}
 
   /** A whole overview: what is not named is gone. */
-  tell(runs: RunRow[], cluster: Cluster | null = CLUSTER): void {
+  tell(
+    runs: RunRow[],
+    cluster: Cluster | null = CLUSTER,
+    clusters?: ClusterRow[],
+  ): void {
     this.seq += 1;
-    this.overview.apply({ type: "overview", seq: this.seq, whole: true, cluster, runs });
+    this.overview.apply({ type: "overview", seq: this.seq, whole: true, cluster, runs, clusters });
     this.changed.emit();
   }
 

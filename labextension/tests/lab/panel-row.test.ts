@@ -38,7 +38,13 @@ beforeEach(() => {
   kernel = new FakeKernel();
   kernel.tell([row(1)]);
   const sparkUi = (url: string) => Promise.resolve(url);
-  shown = new Row(kernel, "r1", { trans, openRun: vi.fn(), openDocument: vi.fn(), sparkUi });
+  shown = new Row(kernel, "r1", {
+    trans,
+    openRun: vi.fn(),
+    openCluster: vi.fn(),
+    openDocument: vi.fn(),
+    sparkUi,
+  });
   shown.draw();
   stop = find('[data-tos="stop"]');
 });

@@ -10,6 +10,7 @@ vi.mock("@jupyterlab/apputils", () => ({ Notification: {} }));
 const context = {
   trans: nullTranslator.load("tos_notebook"),
   openRun: vi.fn(),
+  openCluster: vi.fn(),
   openDocument: vi.fn(),
   sparkUi: (url: string) => Promise.resolve(url),
 };

@@ -44,7 +44,11 @@ beforeEach(() => {
   kernel = new FakeKernel();
   kernels = new FakeKernels([kernel]);
   const sparkUi = (url: string) => Promise.resolve(`${url}/jobs/`);
-  panel = new Panel(kernels, { trans, openRun, openDocument: vi.fn(), sparkUi }, onSight);
+  panel = new Panel(
+    kernels,
+    { trans, openRun, openCluster: vi.fn(), openDocument: vi.fn(), sparkUi },
+    onSight,
+  );
   Widget.attach(panel, document.body);
   refresh();
 });

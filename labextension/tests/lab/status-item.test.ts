@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 
 import { StatusItem, statusText } from "../../src/lab/status-item";
 import { FakeKernel, FakeKernels, row, trans } from "./documents";
+import { clusterRow } from "./panel-fakes";
 
 let kernel: FakeKernel;
 let kernels: FakeKernels;
@@ -94,5 +95,28 @@ describe("the item", () => {
     kernel.show(row());
     kernel.state = "lost";
     expect(item().button.textContent).toContain("lost");
+  });
+});
+
+describe("a TensorFlow cluster", () => {
+  it("is shown where no run is active, and leads to its cell", () => {
+    const openCluster = vi.fn();
+    const made = new StatusItem(kernels.real, trans, jump, openCluster);
+    const button = made.node.querySelector("button");
+    kernel.show(row({ state: "finished" }));
+    kernel.showClusters(clusterRow(2));
+    kernels.emit();
+    expect(button?.textContent).toBe("tos: cluster 2 · running · 2/3 nodes run");
+    button?.click();
+    expect(openCluster).toHaveBeenCalledWith(kernel, clusterRow(2));
+    kernel.showClusters(clusterRow(2, { active: false, state: "stopped" }));
+    kernels.emit();
+    expect(button?.textContent).toContain("tos: run 3 · finished");
+  });
+
+  it("is shown after its end where there is no run", () => {
+    kernel.showClusters(clusterRow(2, { active: false, state: "stopped" }));
+    const { button } = item();
+    expect(button.textContent).toBe("tos: cluster 2 · stopped");
   });
 });

@@ -1,0 +1,75 @@
+"""A TensorFlow cluster in JupyterLab: its view, the panel and the status bar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.browser.lab import Lab, execute, expect, open_notebook, run_cells, save
+
+CONNECT = """
+%load_ext tos_notebook
+%tos_connect local[2]
+"""
+RUNS = """
+%%tos_cluster --workers 1 --ps 1
+def main(args, ctx):
+    import time
+    print("I am", ctx.job_name)
+    time.sleep(600)
+"""
+FAILS = """
+%%tos_cluster --workers 1
+def main(args, ctx):
+    raise ValueError("mine")
+"""
+VIEW = ".tos-cluster"
+
+
+def state(page: Any, wanted: str) -> Any:
+    """Wait until a cluster's view shows a state; return the view."""
+    view = page.locator(f'{VIEW}[data-state="{wanted}"]').first
+    view.wait_for()
+    return view
+
+
+def test_a_cluster_is_watched_reloaded_and_stopped(
+    page: Any, lab: Lab, picture: Callable[[str], None]
+) -> None:
+    path = open_notebook(page, lab, "nodes", CONNECT, RUNS)
+    execute(page, "notebook:run-all-cells")
+    view = state(page, "running")
+    table = view.get_by_role("table", name="Nodes of the cluster")
+    expect(table.get_by_role("row")).to_have_count(3)
+    view.get_by_role("log", name="Last lines of worker:0").get_by_text("I am worker").wait_for()
+    item = page.locator(".tos-lab-status")
+    expect(item).to_contain_text("cluster 1 · running · 2/2 nodes run")
+    execute(page, "tos-notebook:open-panel")
+    clusters = page.get_by_role("list", name="TensorFlow clusters, newest first")
+    expect(clusters).to_contain_text("Cluster 1")
+    picture("running")
+
+    save(page)
+    page.reload()
+    view = state(page, "running")
+    expect(page.locator(".tos-lab-status")).to_contain_text("cluster 1 · running")
+    view.get_by_role("button", name="Stop").click()
+    view.locator('[data-tos="stop"][data-armed="now"]').click()
+    expect(page.locator(".tos-lab-status")).to_contain_text("cluster 1 · stopped")
+    page.locator(".jp-OutputArea .tos-result").get_by_text("stopped").first.wait_for()
+    picture("stopped")
+    save(page)
+    assert "TensorFlow cluster 1: stopped" in path.read_text()
+
+
+def test_an_error_names_the_users_own_line_and_the_kernel_goes_on(
+    page: Any, lab: Lab, picture: Callable[[str], None]
+) -> None:
+    open_notebook(page, lab, "fails", CONNECT, FAILS, "print(6 * 7, cluster.state)")
+    run_cells(page, 0, 1)
+    result = page.locator(".jp-OutputArea .tos-result")
+    expect(result.get_by_role("alert")).to_contain_text("ValueError: mine")
+    expect(result.get_by_role("alert")).to_contain_text("line 3, in main")
+    picture("failed")
+    run_cells(page, 2)
+    page.locator(".jp-OutputArea-output").get_by_text("42 failed").wait_for()
