@@ -87,7 +87,7 @@ class Strategy(Protocol):
     """What its runs obey: pause, resume and stop, and those others that a run does not refuse."""
 
     @property
-    def sync(self) -> SyncMode:
+    def default_sync(self) -> SyncMode:
         """How far a worker may be ahead of others, where the user does not say."""
 
     @property

@@ -115,7 +115,7 @@ class Bench:
         self.events: list[Event] = []
         self.told = threading.Condition()
         layout = program.spec.layout
-        settings = Settings(trial.settings, 1, self.strategy.sync)
+        settings = Settings(trial.settings, 1, self.strategy.default_sync)
         self._lockstep = trial.settings.lockstep
         parameters = initial(layout)
         program.gradients = "gradients" in self.strategy.needs

@@ -37,7 +37,10 @@ NAMED = {
     "tensorflowonspark.TFManager",
 }
 
-HANDED = {"tensorflowonspark.pipeline": "tensorflowonspark.scoring"}
+HANDED = {
+    "magics.cluster": "nodes.tasks",
+    "tensorflowonspark.pipeline": "tensorflowonspark.scoring",
+}
 """Modules that hand something of another one to Spark, and no function of their own."""
 
 

@@ -18,14 +18,14 @@ from tos_notebook.strategies.tensorflow.pace import Pace
 
 def test_a_name_may_say_that_all_make_each_step_together() -> None:
     assert as_strategy("tensorflow") == TensorFlowCluster()
-    assert as_strategy("tensorflow:sync") == TensorFlowCluster(synchronous=True)
+    assert as_strategy("tensorflow:sync") == TensorFlowCluster(sync=True)
     with pytest.raises(ConfigError, match="expected 'tensorflow' or 'tensorflow:sync'"):
         as_strategy("tensorflow:bsp")
 
 
 @pytest.mark.parametrize(
     ("given", "name"),
-    [({"ps": 0}, "ps"), ({"synchronous": "yes"}, "synchronous"), ({"insecure_network": 1}, "ins")],
+    [({"ps": 0}, "ps"), ({"sync": "yes"}, "sync"), ({"insecure_network": 1}, "ins")],
 )
 def test_parameters_are_checked_where_they_are_given(given: Any, name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name}.*: expected"):
@@ -44,7 +44,7 @@ def test_parameters_are_checked_where_they_are_given(given: Any, name: str) -> N
 def test_settings_that_do_not_apply_are_refused(
     synchronous: bool, sync: str, interval: int, message: str
 ) -> None:
-    settings = TensorFlowCluster(synchronous=synchronous).settings(None, PLAIN)
+    settings = TensorFlowCluster(sync=synchronous).settings(None, PLAIN)
     with pytest.raises(ConfigError, match=message):
         settings.check(as_sync(sync), interval)
 
@@ -56,7 +56,7 @@ def test_neither_combiners_nor_strategies_are_swapped() -> None:
 
 
 def test_settings_come_back_from_plain_values() -> None:
-    for strategy in (TensorFlowCluster(), TensorFlowCluster(synchronous=True)):
+    for strategy in (TensorFlowCluster(), TensorFlowCluster(sync=True)):
         settings = strategy.exact_settings()
         assert strategy.settings_from_json(strategy.settings_to_json(settings)) == settings
 

@@ -36,7 +36,7 @@ class Facts:
         self.training = SimpleNamespace(settings=None)
         own = self.strategy.settings(None if together else Downpour(), PLAIN)
         self.training.settings = Settings(
-            own, sync_interval, self.strategy.sync if together else as_sync(sync)
+            own, sync_interval, self.strategy.default_sync if together else as_sync(sync)
         )
         self.program = SimpleNamespace(layout=SimpleNamespace(nbytes=nbytes))
         self.source = SimpleNamespace(samples=samples, partitions=2)

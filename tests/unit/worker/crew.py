@@ -28,7 +28,7 @@ class Crew:
         program = Counting()
         program.gradients = strategy.of == "gradients"
         self.layout = program.spec.layout
-        settings = Settings(strategy.exact_settings(), interval, strategy.sync)
+        settings = Settings(strategy.exact_settings(), interval, strategy.default_sync)
         initial = self.layout.allocate()
         self.events: list[Event] = []
         self.run = Coordinator(

@@ -22,7 +22,7 @@ class Lockstep:
 
     __slots__ = ()
     commands = frozenset(Command) - {Command.SWAP_COMBINER}
-    sync = BSP
+    default_sync = BSP
 
     @property
     def exchange(self) -> ExchangeMaker:

@@ -52,7 +52,7 @@ class ParameterServer:
     summary = "Workers push updates to the driver, which merges each, and pull what has come of it."
     commands = frozenset(Command)
     sampling = None
-    sync = ASP
+    default_sync = ASP
     sync_interval = 10
     needs: ClassVar[frozenset[str]] = frozenset()
     when = "Workers of different speed, or long sync intervals: no worker waits for another."

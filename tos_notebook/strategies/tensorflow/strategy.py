@@ -36,20 +36,20 @@ class TensorFlowCluster:
     changes the variables at each step. Workers wait for no other. After `sync_interval` batches
     they tell the driver what they have trained, without parameters.
 
-    With `synchronous`, workers leave the gradients of a batch on the servers, in TensorFlow's
+    With `sync`, workers leave the gradients of a batch on the servers, in TensorFlow's
     conditional accumulators. When all have, the driver's session lets the program's own optimizer
     make one step by their mean, weighted by rows: n workers with batches of b rows train as one
     process with batches of n * b.
 
     A checkpoint waits until no worker is in the midst of a milestone, so that it has what counts,
     and no more. What a worker that dies has trained since its last milestone stays in the
-    variables, does not count, and is trained again; with `synchronous` nothing stays.
+    variables, does not count, and is trained again; with `sync` nothing stays.
 
     Parameters
     ----------
     ps : int
         Servers, on which the variables take turns; from 1.
-    synchronous : bool
+    sync : bool
         Whether all workers make each step together.
     insecure_network : bool
         Whether the servers may be reached from other hosts. TensorFlow's own protocol has neither
@@ -62,7 +62,7 @@ class TensorFlowCluster:
     """
 
     ps: int = 1
-    synchronous: bool = False
+    sync: bool = False
     insecure_network: bool = False
     name = "tensorflow"
     summary = "TF1 graphs: each worker's session works on variables of TensorFlow's own servers."
@@ -74,7 +74,7 @@ class TensorFlowCluster:
 
     def __post_init__(self) -> None:
         at_least_one("ps", self.ps)
-        for name in ("synchronous", "insecure_network"):
+        for name in ("sync", "insecure_network"):
             if not isinstance(getattr(self, name), bool):
                 raise ConfigError(f"{name}: expected True or False, got {getattr(self, name)!r}.")
 
@@ -91,22 +91,22 @@ class TensorFlowCluster:
             raise ConfigError(
                 f"strategy: expected 'tensorflow' or 'tensorflow:sync', got {text!r}."
             )
-        return cls(synchronous=True)
+        return cls(sync=True)
 
     @property
-    def sync(self) -> SyncMode:
-        """See `Strategy.sync`."""
-        return BSP if self.synchronous else ASP
+    def default_sync(self) -> SyncMode:
+        """See `Strategy.default_sync`."""
+        return BSP if self.sync else ASP
 
     @property
     def sync_interval(self) -> int:
         """See `Strategy.sync_interval`."""
-        return 1 if self.synchronous else 10
+        return 1 if self.sync else 10
 
     @property
     def needs(self) -> frozenset[str]:
         """See `Strategy.needs`."""
-        return frozenset({"graph", "gradients"} if self.synchronous else {"graph"})
+        return frozenset({"graph", "gradients"} if self.sync else {"graph"})
 
     @property
     def exchange(self) -> ExchangeMaker:
@@ -133,7 +133,7 @@ class TensorFlowCluster:
                 "before anyone can look at them; got 'skip'. Leave it out, or train with "
                 "strategy='ps'."
             )
-        kind = LockstepTrainer if self.synchronous else SessionTrainer
+        kind = LockstepTrainer if self.sync else SessionTrainer
         return kind(setup, self.ps)
 
     def sweep(self, folder: Path, run_id: str) -> None:
@@ -155,7 +155,7 @@ class TensorFlowCluster:
 
     def exact_settings(self) -> SessionSettings:
         """See `Strategy.exact_settings`."""
-        return SessionSettings(self.synchronous)
+        return SessionSettings(self.sync)
 
     def settings_to_json(self, settings: SessionSettings) -> dict[str, Any]:
         """See `Strategy.settings_to_json`."""

@@ -119,7 +119,7 @@ class SessionOptions:
         values = dict(in_range(SessionOptions, self))
         strategy: Strategy = values["strategy"]
         if values["sync"] is None:
-            values["sync"] = strategy.sync
+            values["sync"] = strategy.default_sync
         if values["sync_interval"] is None:
             values["sync_interval"] = at_least_one("sync_interval", strategy.sync_interval)
         if values["combiner"] is None:
