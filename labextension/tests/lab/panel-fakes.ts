@@ -80,11 +80,7 @@ export class FakeKernel implements Kernel {
   ) {}
 
   /** A whole overview: what is not named is gone. */
-  tell(
-    runs: RunRow[],
-    cluster: Cluster | null = CLUSTER,
-    clusters?: ClusterRow[],
-  ): void {
+  tell(runs: RunRow[], cluster: Cluster | null = CLUSTER, clusters?: ClusterRow[]): void {
     this.seq += 1;
     this.overview.apply({ type: "overview", seq: this.seq, whole: true, cluster, runs, clusters });
     this.changed.emit();
