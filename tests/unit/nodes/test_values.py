@@ -151,7 +151,11 @@ class Custom:
     """Something that only a pickle could bring."""
 
 
-@pytest.mark.parametrize("value", [Custom(), {1, 2}, lambda: 0, np.array([None])], ids=str)
+@pytest.mark.parametrize(
+    "value",
+    [Custom(), {1, 2}, lambda: 0, np.array([None])],
+    ids=["object", "set", "function", "array"],
+)
 def test_what_only_a_pickle_could_bring_is_refused_with_what_to_do(value: Any) -> None:
     with pytest.raises(DataError, match=r"Turn it into|Expected arrays of numbers"):
         pack([value])
