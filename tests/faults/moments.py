@@ -20,7 +20,7 @@ REPORT = "push"
 """Of each exchange; its last argument is called once the report is sent."""
 
 PLACES: dict[str, tuple[tuple[tuple[str, str], str], ...]] = {
-    "computing": ((MESH, "_take"), (SERVED, "write"), (RECORDED, "write")),
+    "computing": ((MESH, "_weigh"), (SERVED, "write"), (RECORDED, "write")),
     # What others add has been sent, and nothing was added here.
     "reducing": ((SUMMING, "_add"), (GATHERING, "_add")),
     # Its part of the mean has been sent, and those of others have not come.
