@@ -1058,6 +1058,7 @@ OF_THE_TESTS = {
     "staleness",
     *("asked", "told", "error", "waiting", "stopping", "end"),
     *("rules", "waits_for", "notes", "rows_skipped", "reason", "advice"),
+    *("links", "lost", "pending"),
 }
 """What the fakes have for their tests to set and read; the code that is tested asks a run only."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 from weakref import ref
@@ -13,6 +13,7 @@ from ...common.arrays import Array, Buffer
 from ...coordination.cohort import Step, StepReport
 from ...coordination.membership import Member, Traffic
 from ...errors import CombinerError, ConnectError, NonFiniteUpdate, RemoteProtocolError, TosError
+from ...events import DRIVER
 from ...layout import Layout
 from ...transport.base import BytesLike
 from ...wire.messages import Answer, Awaiting, Directive, Formed, Poll, Proceed, Push, Ready, Reply
@@ -119,8 +120,7 @@ class MeshReduction(Reduction):
         return max((report.brought.rounds for report in step), default=0)
 
     def _traffic(self, report: StepReport) -> Traffic:
-        traffic: Traffic = report.brought.traffic(report.member.partition, self._ranks)
-        return traffic
+        return traffic_of(report.brought, report.member.partition, self._ranks)
 
     def _merge(self, step: Step, good: Step) -> int:
         _require_same(step)
@@ -216,3 +216,30 @@ class MeshPeer:
         answer, copy = self._reduction.form(member, message)
         self._went += 0 if copy is None else len(copy)
         return answer, copy
+
+
+def traffic_of(milestone: Milestone, own: int, partitions: Sequence[int]) -> Traffic:
+    """Return what a worker has sent, and to whom.
+
+    Parameters
+    ----------
+    milestone : Milestone
+        The worker's.
+    own : int
+        Its partition.
+    partitions : sequence of int
+        Of all workers, by rank.
+
+    Raises
+    ------
+    RemoteProtocolError
+        There is no such rank.
+    """
+    sent_to = milestone.sent_to
+    if any(rank >= len(partitions) for rank, _ in sent_to):
+        raise RemoteProtocolError(f"Push: expected ranks below {len(partitions)}, got {sent_to}.")
+    up, down = milestone.driver
+    links = [(own, partitions[rank], nbytes) for rank, nbytes in sent_to]
+    links += [(own, DRIVER, up), (DRIVER, own, down)]
+    more = milestone.peers - len(sent_to)
+    return Traffic(milestone.sent, milestone.received, tuple(links), more)

@@ -10,9 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...common.arrays import Array, Buffer
-from ...coordination.membership import Traffic
 from ...errors import RemoteProtocolError
-from ...events import DRIVER
 from ...layout import Layout
 from ...wire.limits import MOST
 
@@ -68,31 +66,6 @@ class Milestone(NamedTuple):
     peers: int = 0
     sent_to: tuple[tuple[int, int], ...] = ()
     driver: tuple[int, int] = (0, 0)
-
-    def traffic(self, own: int, partitions: Sequence[int]) -> Traffic:
-        """Return what the worker has sent, and to whom.
-
-        Parameters
-        ----------
-        own : int
-            Its partition.
-        partitions : sequence of int
-            Of all workers, by rank.
-
-        Raises
-        ------
-        RemoteProtocolError
-            There is no such rank.
-        """
-        if any(rank >= len(partitions) for rank, _ in self.sent_to):
-            raise RemoteProtocolError(
-                f"Push: expected ranks below {len(partitions)}, got {self.sent_to}."
-            )
-        up, down = self.driver
-        links = [(own, partitions[rank], nbytes) for rank, nbytes in self.sent_to]
-        links += [(own, DRIVER, up), (DRIVER, own, down)]
-        more = self.peers - len(self.sent_to)
-        return Traffic(self.sent, self.received, tuple(links), more)
 
     @property
     def way(self) -> str:

@@ -20,7 +20,7 @@ from tos_notebook.steering.machine import Command
 from tos_notebook.strategies import AllReduce
 from tos_notebook.testing.bench import Bench, Deadline, Trial
 from tos_notebook.testing.programs import SoftmaxRegression
-from tos_notebook.wire.messages import Awaiting
+from tos_notebook.wire.messages import Awaiting, Push
 
 LIMIT = 20.0
 SECONDS = 1000.0
@@ -35,14 +35,16 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Hanging(SoftmaxRegression):
-    """Hangs in one partition, once a test says so."""
+    """Hangs in one partition, once a test says so, and when it has not said that it waits."""
 
-    def __init__(self) -> None:
+    def __init__(self, waited: set[int]) -> None:
         super().__init__()
+        self._waited = waited
         self.hang, self.hangs, self.go = threading.Event(), threading.Event(), threading.Event()
 
     def before(self, batch: tuple[Array, ...]) -> None:
-        if self.hang.is_set() and threading.current_thread().name == "check-worker-1":
+        named = threading.current_thread().name == "check-worker-1"
+        if named and self.hang.is_set() and 1 not in self._waited:
             self.hangs.set()
             assert self.go.wait(LIMIT)
 
@@ -54,18 +56,24 @@ class Listening:
         self._strategy = AllReduce(algorithm=algorithm)
         self.said = threading.Condition()
         self.waiting: set[int] = set()
+        self.waited: set[int] = set()
+        """Those that have, since their last milestone."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._strategy, name)
 
     def exchange(self, connection: Any, layout: Any, context: Any) -> Any:
-        heard = Heard(connection, lambda: self._hear(context.join.partition))
+        heard = Heard(connection, lambda message: self._hear(context.join.partition, message))
         return self._strategy.exchange(heard, layout, context)
 
-    def _hear(self, partition: int) -> None:
+    def _hear(self, partition: int, message: Any) -> None:
         with self.said:
-            self.waiting.add(partition)
-            self.said.notify_all()
+            if isinstance(message, Awaiting):
+                self.waiting.add(partition)
+                self.waited.add(partition)
+                self.said.notify_all()
+            elif isinstance(message, Push):
+                self.waited.discard(partition)
 
     def wait(self) -> set[int]:
         """Return who has said from now on that it waits, once two workers have."""
@@ -76,22 +84,22 @@ class Listening:
 
 
 class Heard:
-    """A connection that tells of the driver's answers to a worker that waits for another one."""
+    """A connection that tells what the driver has answered."""
 
-    def __init__(self, connection: Any, hear: Callable[[], object]) -> None:
+    def __init__(self, connection: Any, hear: Callable[[Any], object]) -> None:
         self._connection, self._hear = connection, hear
 
     def request(self, message: Any, *rest: Any) -> Any:
         answer = self._connection.request(message, *rest)
-        if isinstance(message, Awaiting):
-            self._hear()
+        self._hear(message)
         return answer
 
 
 @contextmanager
 def hanging(algorithm: str = "ring") -> Iterator[tuple[Bench, Listening]]:
     """Let the second of three workers hang while it computes, after its first milestone."""
-    strategy, program = Listening(algorithm), Hanging()
+    strategy = Listening(algorithm)
+    program = Hanging(strategy.waited)
     with Trial(strategy, Deadline(LIMIT)).bench(program) as run:
         run.begin((X, Y), 3, range(100_000))
         ended = run.start()

@@ -11,6 +11,7 @@ from tos_notebook.coordination import cohort
 from tos_notebook.errors import RemoteProtocolError
 from tos_notebook.events import DRIVER
 from tos_notebook.strategies import AllReduce
+from tos_notebook.strategies.allreduce.mesh_reduction import traffic_of
 from tos_notebook.strategies.allreduce.milestone import MOST_LINKS, Milestone, longest, unpack
 from tos_notebook.testing.programs import Counting
 from tos_notebook.wire.messages import Directive
@@ -43,10 +44,10 @@ def test_the_busiest_links_travel_and_there_is_no_room_for_more() -> None:
 
 def test_ranks_are_told_as_partitions_and_others_are_refused() -> None:
     made = Milestone(0, 1, 0, 70, 50, 0, 0.0, 0.0, peers=3, sent_to=((2, 40), (0, 30)))
-    told = made._replace(driver=(9, 8)).traffic(4, [3, 4, 7])
+    told = traffic_of(made._replace(driver=(9, 8)), 4, [3, 4, 7])
     assert told == (70, 50, ((4, 7, 40), (4, 3, 30), (4, DRIVER, 9), (DRIVER, 4, 8)), 1)
     with pytest.raises(RemoteProtocolError, match="expected ranks below 2"):
-        made.traffic(4, [3, 4])
+        traffic_of(made, 4, [3, 4])
 
 
 class Clock:
