@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tos_notebook.archive.spec import Runner
+from tos_notebook.archive.runner import Runner
 from tos_notebook.common.arrays import Array, Buffer
 
 from .data import mnist

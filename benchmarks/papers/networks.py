@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 import tos_notebook as tos
-from tos_notebook.archive.spec import Runner
+from tos_notebook.archive.runner import Runner
 from tos_notebook.blocks.block import describe
 from tos_notebook.common.arrays import Array
 from tos_notebook.layout import Layout

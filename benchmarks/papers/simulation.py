@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from tos_notebook.archive.spec import Runner
+from tos_notebook.archive.runner import Runner
 from tos_notebook.blocks.block import Columns
 from tos_notebook.blocks.partitioners import RandomPartitioner
 from tos_notebook.combiners.base import Combiner

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from tos_notebook.archive.spec import FeedSpec, ProgramSpec, Trained
+from tos_notebook.archive.runner import Trained
+from tos_notebook.archive.spec import FeedSpec, ProgramSpec
 from tos_notebook.combiners import Downpour
 from tos_notebook.common.arrays import Array
 from tos_notebook.events import MilestoneCommitted
@@ -32,7 +33,7 @@ STALENESS = 0.02
 
 
 class Quadratic:
-    """Gradient descent on x²/2, a batch a step; see `tos_notebook.archive.spec.Runner`.
+    """Gradient descent on x²/2, a batch a step; see `tos_notebook.archive.runner.Runner`.
 
     Parameters
     ----------

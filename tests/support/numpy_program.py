@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tos_notebook.archive.spec import FeedSpec, ProgramSpec, Trained
+from tos_notebook.archive.runner import Trained
+from tos_notebook.archive.spec import FeedSpec, ProgramSpec
 from tos_notebook.common.arrays import Array
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.testing import programs

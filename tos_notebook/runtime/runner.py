@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ..archive.spec import Advanced, Trained, read_spec
+from ..archive.runner import Advanced, Trained
+from ..archive.spec import read_spec
 from ..archive.stack_frames import FRAMES_FILE, Frames, ends_of, nodes_in, operations
 from ..common.arrays import Array, Arrays
 from ..errors import InvalidTransition, WorkerEnvironment
@@ -75,7 +76,7 @@ def device_for(gpus: Sequence[str]) -> str | None:
 
 
 class TensorFlowRunner:
-    """Trains an exported program; see `tos_notebook.archive.spec.Runner`.
+    """Trains an exported program; see `tos_notebook.archive.runner.Runner`.
 
     Parameters
     ----------

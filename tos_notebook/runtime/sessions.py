@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..archive.spec import Trained
+from ..archive.runner import Trained
 from ..archive.stack_frames import Frames, nodes_in
 from ..common.arrays import Array
 from ..errors import LocalProtocolError, TransportError
@@ -41,7 +41,7 @@ def own_server(cores: int) -> int:
 
 
 class GraphRunner:
-    """Runs a graph's train operation; see `tos_notebook.archive.spec.SessionRunner`.
+    """Runs a graph's train operation; see `tos_notebook.archive.runner.SessionRunner`.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ from .eager import eagerly
 
 
 class TensorFlowUpdater:
-    """Makes an optimizer's steps, with the state that it keeps; see `archive.spec.Updater`.
+    """Makes an optimizer's steps, with the state that it keeps; see `archive.runner.Updater`.
 
     Parameters
     ----------

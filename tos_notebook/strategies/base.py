@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from ..archive.spec import Updater
+from ..archive.runner import Updater
 from ..blocks.sampling import Sampler
 from ..codecs.pair import CodecPair
 from ..combiners.base import Combiner

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..archive.spec import Advanced, FeedSpec, ProgramSpec, Trained
+from ..archive.runner import Advanced, Trained
+from ..archive.spec import FeedSpec, ProgramSpec
 from ..blocks.block import Columns
 from ..common.arrays import Array, Arrays, Buffer
 from ..layout import Layout, ParameterSpec
@@ -16,10 +17,10 @@ Tensors = dict[str, Array]
 
 
 class NumpyProgram:
-    """Trains the batches of a call, one after the other; see `archive.spec.Runner`.
+    """Trains the batches of a call, one after the other; see `archive.runner.Runner`.
 
     A subclass has `spec`, `step`, and for strategies that need gradients `gradient` and `apply`.
-    It is its own optimizer; see `archive.spec.Updater`.
+    It is its own optimizer; see `archive.runner.Updater`.
     """
 
     spec: ProgramSpec

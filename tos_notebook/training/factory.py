@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..archive.spec import Updater
+from ..archive.runner import Updater
 from ..blocks.source import DataSource
 from ..cluster.asking import Asking
 from ..cluster.executors import executor_of_started, task_cores, worker_ports

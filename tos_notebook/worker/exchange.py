@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from ..archive.spec import Runner, Trained
+from ..archive.runner import Runner, Trained
 from ..common.arrays import Array
 from ..errors import RemoteProtocolError
 from ..layout import Layout

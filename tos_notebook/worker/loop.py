@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
-from ..archive.spec import Runner
+from ..archive.runner import Runner
 from ..blocks.block import Columns
 from ..blocks.feeds import non_finite
 from ..common.tracebacks import describe

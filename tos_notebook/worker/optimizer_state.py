@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..archive.spec import Runner
+from ..archive.runner import Runner
 
 POLICIES = ("keep", "reset")
 """See `tos_notebook.TrainingSession`."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..archive.spec import Runner, Trained
+from ..archive.runner import Runner, Trained
 from ..blocks.block import Columns
 from ..common.arrays import Array, Buffer, is_finite
 from ..layout import Layout

@@ -11,15 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from ..archive.spec import (
-    Advanced,
-    ProgramSpec,
-    Runner,
-    SessionRunner,
-    Trained,
-    Updater,
-    read_spec,
-)
+from ..archive.runner import Advanced, Runner, SessionRunner, Trained, Updater
+from ..archive.spec import ProgramSpec, read_spec
 from ..blocks.block import Columns
 from ..cluster.feeding import cut_off
 from ..cluster.files import executor_folder, fetch_archive

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tos_notebook.archive.spec import Trained
+from tos_notebook.archive.runner import Trained
 from tos_notebook.blocks.sparse import SparseRows
 from tos_notebook.common.arrays import Array
 from tos_notebook.program.export.base import Program

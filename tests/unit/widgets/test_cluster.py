@@ -14,7 +14,7 @@ from tos_notebook.errors import WorkerError
 from tos_notebook.widgets import ClusterPicture, ClusterView
 from tos_notebook.widgets.cluster_picture import bundle, news
 from tos_notebook.widgets.cluster_view import HEARTBEAT
-from tos_notebook.widgets.run_view import WIDGET
+from tos_notebook.widgets.live_view import WIDGET
 
 
 class Stage:

@@ -17,7 +17,8 @@ from tos_notebook.errors import ConfigError
 from tos_notebook.events import RunFinished, StateChanged
 from tos_notebook.widgets import RunModel, RunView
 from tos_notebook.widgets.comms import STATIC, RunControl, RunStream
-from tos_notebook.widgets.run_view import RUN, WIDGET
+from tos_notebook.widgets.live_view import WIDGET
+from tos_notebook.widgets.run_view import RUN
 
 
 class ByHand:

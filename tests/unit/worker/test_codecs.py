@@ -12,7 +12,8 @@ import pytest
 from tests.support.numpy_program import NumpyProgram, SoftmaxRegression, digits
 from tests.support.threads import LIMIT, Aside
 from tests.unit.worker.support import Frail, center, counting_training, join, of, push
-from tos_notebook.archive.spec import FeedSpec, ProgramSpec, Trained
+from tos_notebook.archive.runner import Trained
+from tos_notebook.archive.spec import FeedSpec, ProgramSpec
 from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.combiners import EASGD, Combiner, Downpour, FedAsync, FedAvg, Median
 from tos_notebook.common.arrays import Array

@@ -11,7 +11,7 @@ import pytest
 from tests.support.numpy_program import Counting, SoftmaxRegression, digits
 from tests.support.threads import LIMIT, Aside
 from tests.unit.worker.support import center, counting_training, join, numbers, of, push
-from tos_notebook.archive.spec import Trained
+from tos_notebook.archive.runner import Trained
 from tos_notebook.combiners import EASGD, FedAvg
 from tos_notebook.coordination.timeouts import Timeouts
 from tos_notebook.data.arrays import ArraySource

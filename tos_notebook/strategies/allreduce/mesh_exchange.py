@@ -13,7 +13,7 @@ from time import perf_counter
 
 import numpy as np
 
-from ...archive.spec import Runner, Trained, Updater
+from ...archive.runner import Runner, Trained, Updater
 from ...codecs.pair import PLAIN, as_codecs
 from ...common.arrays import Array, Buffer, is_finite
 from ...errors import ConnectionClosed, PeerLost

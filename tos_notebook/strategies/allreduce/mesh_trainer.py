@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...archive.spec import Updater
+from ...archive.runner import Updater
 from ...coordination.cohort import Cohort
 from ...coordination.exchange import WorkerExchange
 from ...coordination.reports import Reports

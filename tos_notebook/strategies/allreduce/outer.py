@@ -100,7 +100,7 @@ def from_text(text: str) -> Combiner:
 
 
 class OuterOptimizer:
-    """A rule, with its state; see `archive.spec.Updater`. It takes the changes of rounds.
+    """A rule, with its state; see `archive.runner.Updater`. It takes the changes of rounds.
 
     Parameters
     ----------

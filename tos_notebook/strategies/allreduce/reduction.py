@@ -6,7 +6,7 @@ import threading
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from ...archive.spec import Updater
+from ...archive.runner import Updater
 from ...common.arrays import Array, Buffer
 from ...coordination.cohort import Cohort, Step, StepReport
 from ...coordination.membership import Member, Traffic

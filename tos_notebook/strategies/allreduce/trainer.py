@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
-from ...archive.spec import Updater
+from ...archive.runner import Updater
 from ...common.arrays import Array, Buffer
 from ...coordination.cohort import Cohort
 from ...coordination.exchange import HandedOver, WorkerExchange

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...archive.spec import Runner, Trained
+from ...archive.runner import Runner, Trained
 from ...codecs.coding import Coding, add
 from ...codecs.pair import CodecPair, as_codecs
 from ...common.arrays import Array, Buffer, is_finite

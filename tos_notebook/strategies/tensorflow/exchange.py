@@ -9,7 +9,7 @@ import socket
 from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
-from ...archive.spec import Runner, SessionRunner, Trained
+from ...archive.runner import Runner, SessionRunner, Trained
 from ...common.arrays import Array
 from ...errors import RemoteProtocolError
 from ...layout import Layout

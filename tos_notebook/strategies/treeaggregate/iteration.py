@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from ...archive.spec import Runner
+from ...archive.runner import Runner
 from ...blocks.block import Columns
 from ...cluster.gpus import claim_gpus
 from ...common.arrays import Buffer

@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.strategies.allreduce.test_allreduce import Moving
 from tests.unit.strategies.allreduce.test_mesh import LIMIT, X, Y, own_partition
-from tos_notebook.archive.spec import Advanced, Trained
+from tos_notebook.archive.runner import Advanced, Trained
 from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.common.arrays import Array, Arrays
 from tos_notebook.errors import TransportError

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tos_notebook.archive.spec import Trained
+from tos_notebook.archive.runner import Trained
 from tos_notebook.blocks.block import Columns
 from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.common.arrays import Array

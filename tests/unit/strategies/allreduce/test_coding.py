@@ -12,7 +12,8 @@ import pytest
 
 from tests.unit.strategies.allreduce.test_allreduce import Moving, X, Y, in_one_process, parameters
 from tests.unit.strategies.allreduce.test_mesh import Dying
-from tos_notebook.archive.spec import FeedSpec, ProgramSpec, Trained
+from tos_notebook.archive.runner import Trained
+from tos_notebook.archive.spec import FeedSpec, ProgramSpec
 from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.combiners import as_combiner
 from tos_notebook.common.arrays import Array
