@@ -13,7 +13,7 @@ from .updaters import UPDATERS
 
 
 class GradientDescent:
-    """MLlib's `GradientDescent`, which keeps nothing from step to step; see `archive.runner.Updater`.
+    """MLlib's `GradientDescent`, which keeps nothing between steps; see `archive.runner.Updater`.
 
     It computes in float64, and rounds the parameters to their own dtype.
 
