@@ -168,5 +168,5 @@ def test_callbacks_validation_and_mlflow_continue_where_the_run_was(
     assert epochs[-1][1] == pytest.approx(model.evaluate(x_test, y_test, verbose=0)[0], rel=1e-4)
     steps = [step for step, _ in curve(client, first.info.run_id, "loss")]
     assert steps == sorted({*steps})
-    assert steps[0] < samples < steps[-1]
-    assert steps[-1] == EPOCHS * len(x)
+    # The run that was stopped logs at its end, too: that may be its only point.
+    assert steps[0] <= samples < steps[-1] == EPOCHS * len(x)
