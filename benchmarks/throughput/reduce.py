@@ -9,7 +9,6 @@ neither frames nor weights. TensorFlow reduces with its `RING` over gRPC, in a c
 
 from __future__ import annotations
 
-import multiprocessing
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -28,6 +27,7 @@ from tos_notebook.transport.base import Endpoint
 
 from ..lib.harness import Row, milliseconds, program
 from ..lib.multi_worker import free_port, multi_worker
+from ..lib.processes import measured_by
 from ..lib.ring_bare import BareRing, Floats
 
 SECRET = Secret(b"only for this benchmark, loopback")
@@ -37,7 +37,6 @@ GOALS = {"31 kB": (0.6, 10), "0.8 MB": (0.6, 2), "4 MB": (0.9, 2), "100 MB": (0.
 TLS_GOAL = 0.5
 BLOCK = 0.05
 """Seconds, about, that each has before it is the other's turn."""
-_END = 600.0
 
 Side = Callable[[Floats], object]
 
@@ -115,29 +114,8 @@ def _repeats(side: Side, vector: Floats, agree: Side) -> int:
 
 def _measured(rounds: int) -> list[dict[str, list[float]]]:
     """Return the seconds of each side's blocks, for each size."""
-    context = multiprocessing.get_context("spawn")
     ports = [free_port(), free_port()]
-    pipes, processes = [], []
-    for rank in range(2):
-        pipe, end = context.Pipe()
-        arguments = (rank, ports, rounds, end)
-        processes.append(context.Process(target=_worker, args=arguments, daemon=True))
-        processes[-1].start()
-        pipes.append(pipe)
-    for _ in range(3):
-        where = [_take(pipe) for pipe in pipes]
-        for pipe in pipes:
-            pipe.send(where)
-    found = [[_take(pipe) for pipe in pipes] for _ in SIZES]
-    for process in processes:
-        process.join(_END)
-    return [first for first, _ in found]
-
-
-def _take(pipe: Pipe) -> Any:
-    if not pipe.poll(_END):
-        raise TimeoutError(f"Expected a process to report within {_END} s.")
-    return pipe.recv()
+    return measured_by(_worker, 2, (ports, rounds), 3, len(SIZES))
 
 
 def _row(what: str, goal: float, ours: list[float], other: list[float], name: str) -> Row:

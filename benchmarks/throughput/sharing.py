@@ -8,13 +8,12 @@ same machine. Processor time is that of one process, with what the kernel does f
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from multiprocessing.connection import Connection as Pipe
 from statistics import median
 from time import perf_counter, process_time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from tos_notebook.transport.auth import Secret
 from tos_notebook.transport.base import Endpoint
 
 from ..lib.harness import Row, milliseconds, program
+from ..lib.processes import measured_by
 
 SECRET = Secret(b"only for this benchmark, loopback")
 SIZES = {"31 kB": 31_400, "0.8 MB": 800_000, "4 MB": 4_000_000, "100 MB": 100_000_000}
@@ -40,7 +40,6 @@ SCHEDULES: dict[str, tuple[int, Callable[[int], Schedule]]] = {
 }
 BLOCK = 0.05
 """Seconds, about, that each has before it is another one's turn."""
-_END = 600.0
 
 
 class Spent(NamedTuple):
@@ -105,28 +104,8 @@ def _worker(rank: int, name: str, rounds: int, pipe: Pipe) -> None:
 
 def _measured(name: str, rounds: int) -> list[dict[str, list[Spent]]]:
     """Return what each side's blocks have taken on the first rank, for each size."""
-    context = multiprocessing.get_context("spawn")
-    pipes, processes = [], []
-    for rank in range(SCHEDULES[name][0]):
-        pipe, end = context.Pipe()
-        arguments = (rank, name, rounds, end)
-        processes.append(context.Process(target=_worker, args=arguments, daemon=True))
-        processes[-1].start()
-        pipes.append(pipe)
-    for _ in SIDES:
-        where = [_take(pipe) for pipe in pipes]
-        for pipe in pipes:
-            pipe.send(where)
-    found = [[_take(pipe) for pipe in pipes] for _ in SIZES]
-    for process in processes:
-        process.join(_END)
-    return [first for first, *_ in found]
-
-
-def _take(pipe: Pipe) -> Any:
-    if not pipe.poll(_END):
-        raise TimeoutError(f"Expected a process to report within {_END} s.")
-    return pipe.recv()
+    ranks = SCHEDULES[name][0]
+    return measured_by(_worker, ranks, (name, rounds), len(SIDES), len(SIZES))
 
 
 def _row(what: str, shared: list[Spent], other: list[Spent], name: str, goal: str) -> Row:

@@ -16,6 +16,7 @@ from typing import Any
 
 from pyspark import SparkContext
 
+from tests.support.served import port_keeper
 from tos_notebook.errors import TosError, WorkerError
 from tos_notebook.nodes.cluster import NodeCluster
 from tos_notebook.nodes.hub import RowQueue
@@ -172,20 +173,7 @@ def share_executors(sc: SparkContext, folder: Path) -> dict[str, Any]:
 def keep_port(sc: SparkContext, folder: Path) -> dict[str, Any]:
     """Nobody else gets a node's port before TensorFlow's server has it."""
 
-    def main(args: Any, ctx: Any) -> None:
-        import socket
-
-        port = int(ctx.cluster_spec["worker"][ctx.task_index].rpartition(":")[2])
-        with socket.socket() as other:
-            try:
-                other.bind(("", port))
-            except OSError:
-                print("kept")
-        ctx.start_cluster_server()
-        with socket.create_connection(("127.0.0.1", port)):
-            print("served")
-
-    cluster = TFCluster.run(sc, main, None, 2, 0)
+    cluster = TFCluster.run(sc, port_keeper(), None, 2, 0)
     cluster.shutdown()
     # TensorFlow says more.
     said = [[line for line in node.lines if " " not in line] for node in nodes_of(cluster)]

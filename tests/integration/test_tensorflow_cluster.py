@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.served import port_keeper
 from tests.unit.worker.support import until
 from tos_notebook.errors import ConfigError, DataError, WaitTimeout, WorkerEnvironment, WorkerError
 from tos_notebook.nodes.cluster import NodeCluster
@@ -177,19 +177,8 @@ def test_parameter_servers_end_when_all_workers_have(spark_context: Any) -> None
 
 
 def test_the_port_is_kept_for_tensorflow_until_it_takes_it(spark_context: Any) -> None:
-    def main(args: Any, ctx: NodeContext) -> None:
-        port = int(ctx.cluster_spec["worker"][ctx.task_index].rpartition(":")[2])
-        with socket.socket() as other:
-            try:
-                other.bind(("", port))
-            except OSError:
-                print("kept")
-        ctx.start_cluster_server()
-        with socket.create_connection(("127.0.0.1", port)):
-            print("served")
-
     for release in (True, False):
-        with running(spark_context, main, release_port=release) as cluster:
+        with running(spark_context, port_keeper(), release_port=release) as cluster:
             assert all(node["port"] for node in cluster.cluster_info)
             cluster.shutdown(timeout=120)
             nodes = cluster._cluster.roster.nodes.values()

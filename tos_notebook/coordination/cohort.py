@@ -129,7 +129,7 @@ class Cohort:
         Raises
         ------
         SessionClosed
-            A later attempt has taken its place.
+            See `form`.
         """
         with self._state.changed:
             self._state.check_current(member)

@@ -16,13 +16,14 @@ from ..steering.machine import Command
 from ..training.options import OPTIONS, Option
 from . import board, steer
 from .cell import keep_empty
-from .cluster import Launcher
+from .cluster import ClusterLauncher
 from .completion import matcher
 from .connect import Connection
 from .find import named
+from .launcher import is_noninteractive
 from .parsers import CONFIGURABLE, IF_RUNNING, ON_INTERRUPT, PARSERS
 from .text import combiners, say
-from .train import Trainer, is_noninteractive
+from .train import RunLauncher
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -101,8 +102,8 @@ class TosMagics(Magics):
         super().__init__(shell)
         self.targets = Targets(shell)
         self._connection = Connection()
-        self._trainer = Trainer(shell, self._connection)
-        self._launcher = Launcher(shell, self._connection, self.targets.hub.watch_cluster)
+        self._runs = RunLauncher(shell, self._connection)
+        self._clusters = ClusterLauncher(shell, self._connection, self.targets.hub.watch_cluster)
         self.matcher = matcher(shell.user_ns, self.trait_names(config=True))
 
     @line_magic
@@ -155,7 +156,7 @@ class TosMagics(Magics):
         for name in self.trait_names(config=True):
             if getattr(options, name) is None:
                 setattr(options, name, getattr(self, name))
-        self._trainer.train(options, line, cell)
+        self._runs.launch(options, line, cell)
 
     @line_cell_magic
     @documented
@@ -187,7 +188,7 @@ class TosMagics(Magics):
 
             %tos_cluster --workers 3 --chief --evaluator --args settings --wait
         """
-        self._launcher.launch(PARSERS["tos_cluster"].parse(line), line, cell)
+        self._clusters.launch(PARSERS["tos_cluster"].parse(line), line, cell)
 
     @line_magic
     @documented
@@ -299,7 +300,7 @@ class TosMagics(Magics):
         options = PARSERS[action.magic].parse(line)
         if action.command is Command.RESUME:
             if options.uri is not None:
-                self._trainer.resume(options)
+                self._runs.resume(options)
                 return
             steer.require_uri(options)
         steer.act(action, self.shell.user_ns, options)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from IPython.display import display
 
 from ..cluster.executors import contact_host, slots
-from ..common.console import quiet_stderr
 from ..data.described import is_frame
 from ..errors import ConfigError
 from ..nodes.plan import ClusterOptions
@@ -20,11 +19,11 @@ from ..nodes.runs import ClusterRun, Feeding
 from ..nodes.servers import EXPOSED, stays_here
 from ..readable import counted
 from . import find
-from .cell import CLUSTER, refuse_empty, run_cell
+from .cell import CLUSTER, run_cell
 from .find import Names
+from .launcher import CLOSE_TIMEOUT, Launched, Launcher, is_noninteractive
 from .lines import NodeLines
 from .text import say
-from .train import ask, cell_key, is_noninteractive
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -32,14 +31,11 @@ if TYPE_CHECKING:
 MAIN = "main"
 """What a cell calls the function that runs in each node."""
 
-CLOSE_TIMEOUT = 10.0
-"""Seconds for the last picture."""
-
 Watch = Callable[[ClusterRun], object]
 
 
-class Launcher:
-    """Starts clusters from cells, and knows which cell started which.
+class ClusterLauncher(Launcher):
+    """Starts clusters from cells; see `Launcher`.
 
     Parameters
     ----------
@@ -49,51 +45,17 @@ class Launcher:
         Is told of each cluster.
     """
 
+    header, what = CLUSTER, "cluster"
+
     def __init__(self, shell: Any, connection: Any, watch: Watch) -> None:
-        self._shell = shell
-        self._connection = connection
+        super().__init__(shell, connection)
         self._watch = watch
-        self._by_cell: dict[object, ClusterRun] = {}
 
-    def launch(self, options: Namespace, line: str, cell: str | None) -> None:
-        """Run the cell, start its cluster, and show it.
+    def _check(self, options: Namespace) -> None:
+        _template(options)
 
-        Parameters
-        ----------
-        options : Namespace
-        line : str
-            The magic's line.
-        cell : str or None
-            The cell's body; None for a line.
-
-        Raises
-        ------
-        UsageError
-            The body is empty.
-        TosError
-            The cell has no ``main``, an option does not fit, or the cluster cannot be started.
-        """
-        self._connection.raise_once()
-        if cell is not None:
-            refuse_empty(cell, line, CLUSTER)
-        template = _template(options)
-        key = cell_key(self._shell, line, cell)
-        before = self._by_cell.get(key)
-        if before is not None and before.active and not self._settle(before, options):
-            return
-        with quiet_stderr():
-            run = self._start(options, template, line, cell)
-        self._by_cell = {k: v for k, v in self._by_cell.items() if v.active}
-        self._by_cell[key] = run
-        self._shell.user_ns[options.output] = run
-        self._watch(run)
-        _show(run, options)
-
-    def _start(
-        self, options: Namespace, template: dict[str, list[int]], line: str, cell: str | None
-    ) -> ClusterRun:
-        space = self._shell.user_ns
-        ran = None
+    def _start(self, options: Namespace, line: str, cell: str | None) -> Launched:
+        template, space, ran = _template(options), self._shell.user_ns, None
         if cell is not None:
             header = f"{CLUSTER} {line}".rstrip()
             ran = run_cell(self._shell, cell, header, graphs=False)
@@ -120,21 +82,39 @@ class Launcher:
         )
         run = ClusterRun(sc, main, args, made, feeding)
         say(_plan(run.number, template, options), *_crowded(sc, template))
-        return run
+        self._watch(run)
+        return Launched(run)
 
-    def _settle(self, before: ClusterRun, options: Namespace) -> bool:
-        """Decide about the cluster that this cell started; return whether to start another."""
+    def _view(self, run: ClusterRun) -> Any:
         from .. import widgets
 
-        text = f"Cluster {before.number} of this cell is {before.state}."
-        choice = ask(text, "cluster") if options.if_running == "ask" else options.if_running
-        if choice == "attach":
-            self._shell.user_ns[options.output] = before
-            widgets.cluster_view(before).show()
-            return False
-        before.stop()
-        say(f"Cluster {before.number} is {before.state}.")
-        return bool(choice == "replace")
+        return widgets.cluster_view(run)
+
+    def _show(self, launched: Launched, options: Namespace) -> None:
+        from .. import widgets
+
+        run, later = launched.run, f"{options.output}.stop() ends it."
+        if is_noninteractive():
+            lines = NodeLines(run, sys.stdout)
+            try:
+                ended = self._wait(run, options, later, lines.follow)
+            finally:
+                lines.write()
+            if ended:
+                run.check()
+                display(widgets.ClusterPicture(run))
+            return
+        view = self._view(run)
+        view.show()
+        if not options.wait:
+            return
+        try:
+            if self._wait(run, options, later):
+                run.check()
+        finally:
+            # So that the cell ends with the picture that a saved notebook shows.
+            if not run.active:
+                view.wait(CLOSE_TIMEOUT)
 
 
 def _template(options: Namespace) -> dict[str, list[int]]:
@@ -216,52 +196,3 @@ def _crowded(sc: SparkContext, template: dict[str, list[int]]) -> list[str]:
         return []
     shared = counted(free, "slot")
     return [f"  {nodes} nodes share {shared} of Spark: each is slower than on one of its own."]
-
-
-def _show(run: ClusterRun, options: Namespace) -> None:
-    """Show a cluster while it runs; in batch jobs, say what its nodes say."""
-    from .. import widgets
-
-    if is_noninteractive():
-        lines = NodeLines(run, sys.stdout)
-        try:
-            ended = _wait(run, options, lines.follow)
-        finally:
-            lines.write()
-        if ended:
-            display(widgets.ClusterPicture(run))
-        return
-    view = widgets.cluster_view(run)
-    view.show()
-    if not options.wait:
-        return
-    try:
-        _wait(run, options, run.wait)
-    finally:
-        # So that the cell ends with the picture that a saved notebook shows.
-        if not run.active:
-            view.wait(CLOSE_TIMEOUT)
-
-
-def _wait(run: ClusterRun, options: Namespace, wait: Callable[[], object]) -> bool:
-    """Wait for a cluster's end; return whether it was reached.
-
-    Raises
-    ------
-    TosError
-        What has failed.
-    """
-    try:
-        wait()
-    except KeyboardInterrupt:
-        if options.on_interrupt == "stop":
-            run.stop()
-            say(f"Interrupted: cluster {run.number} is {run.state}.")
-        else:
-            say(
-                f"Interrupted: no longer waiting, but cluster {run.number} continues. "
-                f"{options.output}.stop() ends it."
-            )
-        return False
-    run.check()
-    return True

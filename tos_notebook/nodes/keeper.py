@@ -49,13 +49,8 @@ class Keeper:
 
     Parameters
     ----------
-    plan : NodePlan
-    number : int
-        The node's.
-    main : callable
-        The user's function of (args, context).
-    args : object
-        For it.
+    plan, number, main, args
+        See `Body`.
     claim : callable
         See `Claim`.
     fork : bool

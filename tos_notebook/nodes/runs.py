@@ -67,12 +67,8 @@ class ClusterRun:
 
     Parameters
     ----------
-    sc : SparkContext
-    main : callable
-        The function of (args, context) that runs in each node.
-    args : object
-        For it.
-    options : ClusterOptions
+    sc, main, args, options
+        See `NodeCluster`.
     feeding : Feeding, optional
         What the nodes are fed.
 

@@ -44,7 +44,7 @@ def implicit_momentum(workers: float) -> float:
     Parameters
     ----------
     workers : float
-        How many train at once, on average; at least 1.
+        See `mean_staleness`.
 
     Returns
     -------

@@ -173,7 +173,7 @@ def test_an_interrupt_ends_the_wait(
 def test_a_cell_that_runs_again_does_not_start_a_second_cluster_unasked(
     cells: Cells, clusters: Clusters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tos_notebook.magics.cluster.cell_key", lambda *_: "cell")
+    monkeypatch.setattr("tos_notebook.magics.launcher.cell_key", lambda *_: "cell")
     for choice in ("replace", "replace", "attach"):
         cells(f"%%tos_cluster --if-running {choice}{MAIN}")
     assert cells.space["cluster"] is clusters.made[1]

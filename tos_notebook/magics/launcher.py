@@ -1,0 +1,221 @@
+"""Start what a cell asks for, one at a time for each cell."""
+
+from __future__ import annotations
+
+import os
+import threading
+from argparse import Namespace
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from IPython.core.error import StdinNotImplementedError, UsageError
+
+from ..common.console import quiet_stderr
+from ..errors import InvalidTransition, TosError
+from .cell import refuse_empty
+from .text import say
+
+CLOSE_TIMEOUT = 10.0
+"""Seconds for what follows an end: closing a session, drawing the last picture."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """What a cell has started.
+
+    Parameters
+    ----------
+    run : Run or ClusterRun
+    closer : Thread, optional
+        Closes the run's session when it has ended.
+    """
+
+    run: Any
+    closer: threading.Thread | None = None
+
+
+class Launcher:
+    """Starts what cells ask for, and knows which cell started what.
+
+    Parameters
+    ----------
+    shell : InteractiveShell
+    connection : Connection
+
+    Attributes
+    ----------
+    header : str
+        The magic, as it stands in a cell.
+    what : str
+        What it starts, in one word.
+    kept : str
+        What a message adds about one that was stopped.
+    """
+
+    header: str
+    what: str
+    kept = ""
+
+    def __init__(self, shell: Any, connection: Any) -> None:
+        self._shell = shell
+        self._connection = connection
+        self._by_cell: dict[object, Launched] = {}
+
+    def launch(self, options: Namespace, line: str, cell: str | None) -> None:
+        """Run the cell, start what it asks for, and show it.
+
+        Parameters
+        ----------
+        options : Namespace
+            With no default left out.
+        line : str
+            The magic's line.
+        cell : str or None
+            The cell's body; None for a line.
+
+        Raises
+        ------
+        UsageError
+            The body is empty, or an option does not fit.
+        TosError
+            It cannot be started.
+        """
+        self._connection.raise_once()
+        if cell is not None:
+            refuse_empty(cell, line, self.header)
+        self._check(options)
+        key = cell_key(self._shell, line, cell)
+        before = self._by_cell.get(key)
+        if before is not None and before.run.active and not self._settle(before.run, options):
+            return
+        # Often it is here that TensorFlow is imported first.
+        with quiet_stderr():
+            launched = self._start(options, line, cell)
+        self._by_cell = {k: v for k, v in self._by_cell.items() if v.run.active}
+        self._by_cell[key] = launched
+        self._shell.user_ns[options.output] = launched.run
+        self._show(launched, options)
+
+    def _check(self, options: Namespace) -> None:
+        """Refuse what does not fit, before the cell runs."""
+        raise NotImplementedError
+
+    def _start(self, options: Namespace, line: str, cell: str | None) -> Launched:
+        raise NotImplementedError
+
+    def _view(self, run: Any) -> Any:
+        """Return the live view of a run."""
+        raise NotImplementedError
+
+    def _show(self, launched: Launched, options: Namespace) -> None:
+        """Show it while it runs; in batch jobs, say what became of it."""
+        raise NotImplementedError
+
+    def _settle(self, run: Any, options: Namespace) -> bool:
+        """Decide about what the same cell has started; return whether to start another."""
+        text = f"{self.what.capitalize()} {run.number} of this cell is {run.state}."
+        choice = ask(text, self.what) if options.if_running == "ask" else options.if_running
+        if choice == "attach":
+            self._shell.user_ns[options.output] = run
+            self._view(run).show()
+            return False
+        _stop(run)
+        say(f"{self.what.capitalize()} {run.number} is {run.state}{self.kept}.")
+        return bool(choice == "replace")
+
+    def _wait(
+        self, run: Any, options: Namespace, later: str, wait: Callable[[], object] | None = None
+    ) -> bool:
+        """Wait for the end; return whether it was reached.
+
+        Parameters
+        ----------
+        run : Run or ClusterRun
+        options : Namespace
+        later : str
+            What to do about one that continues.
+        wait : callable, optional
+            Waits; by default the run's own.
+
+        Raises
+        ------
+        TosError
+            What ended the run.
+        """
+        try:
+            (wait or run.wait)()
+        except KeyboardInterrupt:
+            if options.on_interrupt == "stop":
+                _stop(run)
+                say(f"Interrupted: {self.what} {run.number} is {run.state}{self.kept}.")
+            else:
+                say(
+                    f"Interrupted: no longer waiting, but {self.what} {run.number} continues. "
+                    f"{later}"
+                )
+            return False
+        return True
+
+
+def _stop(run: Any) -> None:
+    try:
+        run.stop()
+    except InvalidTransition:
+        # It was ending by itself.
+        with suppress(TosError):
+            run.wait()
+
+
+def cell_key(shell: Any, line: str, cell: str | None) -> object:
+    """Return what tells a cell from others: its id where the front end sends one.
+
+    A cell may hold several lines, but only one body.
+
+    Parameters
+    ----------
+    shell : InteractiveShell
+    line : str
+        The magic's line.
+    cell : str or None
+        The cell's body; None for a line.
+    """
+    from ..lab.targets import cell_id
+
+    named = cell_id(shell)
+    return named if named and cell is not None else (named, line, cell)
+
+
+def is_noninteractive() -> bool:
+    """Whether cells run in a batch job: papermill, nbval, continuous integration."""
+    return os.environ.get("TOS_NONINTERACTIVE", "0") not in ("", "0")
+
+
+def ask(state: str, what: str) -> str:
+    """Ask what to do with what a cell has started before.
+
+    Parameters
+    ----------
+    state : str
+        A sentence that says how it stands.
+    what : str
+        What it is, in one word.
+
+    Raises
+    ------
+    UsageError
+        The front end cannot ask.
+    """
+    words = ("attach", "replace", "stop")
+    while True:
+        try:
+            answer = input(f"{state} attach, replace or stop? [attach] ").strip().lower()
+        except (EOFError, OSError, StdinNotImplementedError):
+            raise UsageError(
+                f"{state} Say what to do with the {what}: --if-running attach (look at it), "
+                "replace (stop it and start again) or stop."
+            ) from None
+        chosen = [word for word in words if word.startswith(answer or "attach")]
+        if chosen:
+            return chosen[0]
