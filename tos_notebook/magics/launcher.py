@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from abc import ABC, abstractmethod
 from argparse import Namespace
 from collections.abc import Callable
 from contextlib import suppress
@@ -36,7 +37,7 @@ class Launched:
     closer: threading.Thread | None = None
 
 
-class Launcher:
+class Launcher(ABC):
     """Starts what cells ask for, and knows which cell started what.
 
     Parameters
@@ -98,20 +99,21 @@ class Launcher:
         self._shell.user_ns[options.output] = launched.run
         self._show(launched, options)
 
+    @abstractmethod
     def _check(self, options: Namespace) -> None:
         """Refuse what does not fit, before the cell runs."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _start(self, options: Namespace, line: str, cell: str | None) -> Launched:
-        raise NotImplementedError
+        """Start what the cell asks for, and return it."""
 
+    @abstractmethod
     def _view(self, run: Any) -> Any:
         """Return the live view of a run."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _show(self, launched: Launched, options: Namespace) -> None:
         """Show it while it runs; in batch jobs, say what became of it."""
-        raise NotImplementedError
 
     def _settle(self, run: Any, options: Namespace) -> bool:
         """Decide about what the same cell has started; return whether to start another."""
