@@ -89,13 +89,13 @@ def test_each_input_learns_the_weight_that_keras_learns(
     train: Train, frame: Any, form: str
 ) -> None:
     expected = summing(form)
-    expected.fit({"a": A, "b": B}, Y, batch_size=16, epochs=4, shuffle=False, verbose=0)
+    expected.fit({"a": A, "b": B}, Y, batch_size=16, epochs=2, shuffle=False, verbose=0)
     assert weights(expected) == pytest.approx({"wa": 3.0, "wb": 0.0}, abs=0.05)
     for kind, data in SUMMED.items():
         model = summing(form)
         session = train(model, combiner="downpour", batch_size=16, sync_interval=1)
         session.run(
-            data(frame), epochs=4, partitions=1, shuffle=False, validation=({"a": A, "b": B}, Y)
+            data(frame), epochs=2, partitions=1, shuffle=False, validation=({"a": A, "b": B}, Y)
         )
         assert weights(model) == pytest.approx(weights(expected), abs=1e-4), kind
 
@@ -118,12 +118,12 @@ def _labeled(frame: Any) -> Any:
 
 def test_each_output_learns_the_weight_that_keras_learns(train: Train, frame: Any) -> None:
     expected = forked()
-    expected.fit(A, {"a": 3 * A, "z": -A}, batch_size=16, epochs=4, shuffle=False, verbose=0)
+    expected.fit(A, {"a": 3 * A, "z": -A}, batch_size=16, epochs=2, shuffle=False, verbose=0)
     assert weights(expected) == pytest.approx({"wa": 3.0, "wz": -1.0}, abs=0.05)
     for kind, data in FORKED.items():
         model = forked()
         session = train(model, combiner="downpour", batch_size=16, sync_interval=1)
-        run = session.run(data(frame), epochs=4, partitions=1, shuffle=False)
+        run = session.run(data(frame), epochs=2, partitions=1, shuffle=False)
         assert weights(model) == pytest.approx(weights(expected), abs=1e-4), kind
     # Another order of names is another order of the same columns.
     for names in (["z", "a"], ["a", "z"]):
