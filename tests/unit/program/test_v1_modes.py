@@ -60,7 +60,7 @@ def check(optimizer):
     program.write(lone.buffer)
     assert (program.read() == lone.buffer).all()
 
-def check_cut(optimizer):
+def check_cut(optimizer, refuses):
     x = tf.placeholder(tf.float32, [None, 3])
     y = tf.placeholder(tf.float32, [None, 2])
     step = tf.train.get_or_create_global_step()
@@ -87,6 +87,8 @@ def check_cut(optimizer):
             assert (whole.buffer == cut.buffer).all()
             session.run(trained, dict(zip([x, y], batch)))
         assert_same(list(cut.tensors.values()), session.run([w, moving]), rtol=1e-4)
+    if not refuses:
+        return
 
     by_hand = tf.assign_sub(w, 0.1 * tf.gradients(loss, w)[0])
     row = optimizer.minimize(tf.reduce_mean(tf.nn.embedding_lookup(w, [0]) - y))
@@ -102,18 +104,20 @@ def check_cut(optimizer):
             raise AssertionError(cause)
 
 optimizers = [
-    lambda: tf.train.GradientDescentOptimizer(0.05),
     lambda: tf.train.AdamOptimizer(0.05),
     lambda: tf.train.MomentumOptimizer(0.05, 0.9),
+    lambda: tf.train.GradientDescentOptimizer(0.05),
     lambda: tf.train.RMSPropOptimizer(0.02, momentum=0.5),
     lambda: tf.train.AdagradOptimizer(0.2),
 ]
-for make in optimizers[1:3]:
+for make in optimizers[:2]:
     with tf.Graph().as_default():
         check(make())
-for make in optimizers:
+# With variables that are resources, test_graph_cut.py tries them all. What is refused names the
+# operations: Adam's are several, the others' are one each.
+for number, make in enumerate(optimizers if {references} else optimizers[:1]):
     with tf.Graph().as_default():
-        check_cut(make())
+        check_cut(make(), refuses=number < 2)
 print("trained")
 """
 
