@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.docs.pages import DOCS, ROOT, programs
+from tests.support.python_workers import own_python_workers
 
 CLUSTERS = programs(DOCS / "how-to" / "tensorflow-clusters.md")
 FED = programs(DOCS / "how-to" / "tensorflowonspark.md")
@@ -20,7 +22,9 @@ SYNCHRONOUS_STEPS, BATCH, RATE = 100, 50, 0.5
 
 
 @pytest.fixture(scope="module")
-def taken_for_granted(spark_context: Any, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def taken_for_granted(
+    spark_context: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[dict[str, Any]]:
     """The names that both pages use without saying more: MNIST's rows if they are here."""
     from pyspark.sql import SparkSession
 
@@ -29,12 +33,13 @@ def taken_for_granted(spark_context: Any, tmp_path_factory: pytest.TempPathFacto
     digits = find_digits(None)
     found: dict[str, Any] = {"folder": tmp_path_factory.mktemp("shared")}
     for name, (images, labels), most in (
-        ("train", digits.train, 3000),
-        ("test", digits.test, 500),
+        ("train", digits.train, 2000),
+        ("test", digits.test, 400),
     ):
         scaled = images[:most].astype(np.float32) / digits.white
         found |= {f"x_{name}": scaled, f"y_{name}": labels[:most].astype(np.int64)}
-    return found | {"spark": SparkSession(spark_context)}
+    with own_python_workers(spark_context) as sc:
+        yield found | {"spark": SparkSession(sc)}
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.python_workers import own_python_workers
 from tests.support.served import port_keeper
 from tests.unit.worker.support import until
 from tos_notebook.errors import ConfigError, DataError, WaitTimeout, WorkerEnvironment, WorkerError
@@ -22,6 +23,12 @@ from tos_notebook.tensorflowonspark import TFCluster, TFNode
 from tos_notebook.tensorflowonspark.TFCluster import InputMode
 
 Main = Callable[[Any, NodeContext], object]
+
+
+@pytest.fixture(scope="module")
+def spark_context(spark_context: Any) -> Iterator[Any]:
+    with own_python_workers(spark_context) as sc:
+        yield sc
 
 
 @contextmanager

@@ -11,12 +11,19 @@ from typing import Any
 
 import pytest
 
+from tests.support.python_workers import own_python_workers
 from tos_notebook.errors import WorkerError
 from tos_notebook.nodes.cluster import NodeCluster
 from tos_notebook.nodes.context import NodeContext
 from tos_notebook.nodes.plan import ClusterOptions
 
 Main = Callable[[Any, NodeContext], object]
+
+
+@pytest.fixture(scope="module")
+def spark_context(spark_context: Any) -> Iterator[Any]:
+    with own_python_workers(spark_context) as sc:
+        yield sc
 
 
 @contextmanager

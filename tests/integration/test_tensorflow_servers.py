@@ -11,14 +11,16 @@ import pytest
 import tensorflow as tf
 from pyspark.sql import SparkSession
 
+from tests.support.python_workers import own_python_workers
 from tos_notebook.errors import ConfigError
 from tos_notebook.nodes.ports import _outer_addresses
 from tos_notebook.nodes.servers import TensorFlowCluster, tensorflow_cluster
 
 
 @pytest.fixture(scope="module")
-def spark(spark_context: Any) -> SparkSession:
-    return SparkSession(spark_context)
+def spark(spark_context: Any) -> Iterator[SparkSession]:
+    with own_python_workers(spark_context) as sc:
+        yield SparkSession(sc)
 
 
 @pytest.fixture(scope="module")

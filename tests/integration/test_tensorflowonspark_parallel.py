@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.support.python_workers import own_python_workers
 from tos_notebook.errors import ConfigError, WorkerError
 from tos_notebook.nodes.context import NodeContext
 from tos_notebook.tensorflowonspark import TFCluster, TFParallel
+
+
+@pytest.fixture(scope="module")
+def spark_context(spark_context: Any) -> Iterator[Any]:
+    with own_python_workers(spark_context) as sc:
+        yield sc
 
 
 def note(args: Any, ctx: Any) -> None:
