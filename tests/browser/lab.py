@@ -32,6 +32,13 @@ QUIET = [
 LIMIT = 180_000
 """Milliseconds that a page may take for anything."""
 
+UNHURRIED = """
+import tos_notebook as tos
+from tos_notebook.training.factory import watchers
+watchers.append(lambda run: run.chaos(tos.chaos.Pause(0.05, any=9)))
+"""
+"""Lets the workers of a kernel's runs wait in each milestone, and leave the cores to the page."""
+
 NOTEBOOK_7 = "/static/notebook/notebook_core"
 """Jupyter Notebook's own script, which now and then raises while settings load."""
 

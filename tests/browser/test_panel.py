@@ -9,6 +9,7 @@ from typing import Any
 import nbformat
 
 from tests.browser.lab import (
+    UNHURRIED,
     Lab,
     View,
     begin,
@@ -26,6 +27,7 @@ CONNECT = """
 %load_ext tos_notebook
 %tos_connect
 """
+CONNECT += UNHURRIED
 DATA = """
 import numpy as np
 x = np.random.default_rng(0).random((2000, 8), "float32")
@@ -206,7 +208,7 @@ def test_commands_connect_train_and_steer_and_a_restart_leaves_what_was_seen(
     page: Any, lab: Lab, picture: Picture
 ) -> None:
     """From a notebook that knows nothing of Spark, and once more in the kernel that comes after."""
-    config = "%tos_config epochs=100000 sync_interval=10"
+    config = "%tos_config epochs=100000 sync_interval=10" + UNHURRIED
     open_notebook(page, lab, "commands", DATA, config, MODEL)
     dialog = page.get_by_role("dialog")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.lab import Lab, View, execute, expect, open_notebook, run_cells, save
+from tests.browser.lab import UNHURRIED, Lab, View, execute, expect, open_notebook, run_cells, save
 from tests.browser.test_live_view import SETUP, TRAIN
 from tests.browser.test_panel import Panel, status_item
 
@@ -51,7 +51,7 @@ KEYS = ("d", "d", "b", "0", "0", "x", "ArrowDown", "ArrowUp", "ArrowRight", "Arr
 @pytest.fixture
 def training(page: Any, lab: Lab) -> View:
     """A notebook whose training has begun, with a cell below."""
-    open_notebook(page, lab, "slip", SETUP, TRAIN, "1 + 1")
+    open_notebook(page, lab, "slip", SETUP + UNHURRIED, TRAIN, "1 + 1")
     run_cells(page, 0, 1)
     view = View(page)
     view.reaches(1)
@@ -134,7 +134,7 @@ FITS = "part => part.scrollWidth <= part.clientWidth"
 def test_hostile_names_of_metrics_execute_nothing_and_leave_the_layout_as_it_is(
     page: Any, lab: Lab, picture: Callable[[str], None]
 ) -> None:
-    path = open_notebook(page, lab, "hostile", SETUP, PROGRAM)
+    path = open_notebook(page, lab, "hostile", SETUP + UNHURRIED, PROGRAM)
     run_cells(page, 0, 1)
     execute(page, "tos-notebook:open-panel")
     view, panel = View(page), Panel(page, "hostile")
