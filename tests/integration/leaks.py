@@ -155,6 +155,8 @@ def main() -> None:
     with redirect_stdout(said), redirect_stderr(said):
         session = tos.TrainingSession(spark, counter(), combiner="downpour", batch_size=5)
         run = session.start((np.arange(1000.0),), epochs=100_000, sinks=[watch])
+        # What is looked through is much: meanwhile the workers leave the cores to Spark's pages.
+        run.chaos(tos.chaos.Pause(0.05, any=2))
         watch.wait_for(MilestoneCommitted, 20, timeout=180)
         task = run.parts.task
         search = Search(task.secret)
