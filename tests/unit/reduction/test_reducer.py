@@ -29,7 +29,7 @@ from tos_notebook.reduction.mesh import Mesh
 from tos_notebook.reduction.reducer import Reducer, Traffic
 from tos_notebook.reduction.schedules import at_once, direct, halving, ring
 
-SIZES = [0, 1, 5, 1000, 300_001, 1_500_000]
+SIZES = [0, 1, 5, 1000, 300_001, 800_000]
 """Elements: fewer than ranks, and more than sockets hold."""
 
 

@@ -40,7 +40,7 @@ from tos_notebook.reduction.sharing import NO_OFFER, Memory, SharedLink, Within,
 from tos_notebook.transport import shared
 
 ROOT = Path(__file__).parents[3]
-SIZES = [0, 1, 5, 1000, 16_384, 300_001, 1_500_000]
+SIZES = [0, 1, 5, 1000, 16_384, 300_001, 800_000]
 """Elements: fewer than ranks, those that are copied, those that are read in place."""
 NBYTES = 1 << 23
 SIGNAL = struct.Struct("<IIQQQ")
