@@ -17,7 +17,7 @@ let destroy: () => void;
 function cluster(changes: Partial<ClusterState> = {}): ClusterState {
   return {
     ...{ id: "c", number: 2, state: "running", feed: null, tensorboard: null, failure: null },
-    elapsed: 3,
+    ...{ elapsed: 3, notes: [] },
     nodes: [
       { name: "ps:0", host: "h", state: "running", rows: 0, gpus: "", lines: [] },
       { name: "worker:0", host: "h", state: "running", rows: 7, gpus: "0", lines: ["<b>1</b>"] },
@@ -95,6 +95,14 @@ describe("a cluster's view", () => {
     expect(text(".tos-error-message")).toBe("ValueError: mine");
     expect(text(".tos-error .tos-caption")).toBe("On worker:0 on h.");
     expect(text(".tos-error pre")).toContain("Cell In[3]");
+  });
+
+  it("says what the cluster went through, in sight and to a screen reader", () => {
+    tell();
+    expect(find('[data-tos="notes"]').hidden).toBe(true);
+    tell({ notes: ["It begins again.", "TensorBoard has ended: <no>"] });
+    expect(text('[data-tos="notes"]')).toBe("It begins again.\nTensorBoard has ended: <no>");
+    expect(text('[data-tos="status"]')).toContain("run. It begins again. TensorBoard has");
   });
 
   it("is stopped by the second click, and says so", () => {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from tests.browser.lab import Lab, execute, expect, open_notebook, run_cells, save
@@ -33,10 +35,17 @@ def state(page: Any, wanted: str) -> Any:
     return view
 
 
+def saved_output(path: Path, cell: int) -> dict[str, Any]:
+    """Return what a saved notebook shows of a cell, by MIME types."""
+    outputs = json.loads(path.read_text())["cells"][cell]["outputs"]
+    (data,) = [each["data"] for each in outputs if "data" in each]
+    return dict(data)
+
+
 def test_a_cluster_is_watched_reloaded_and_stopped(
     page: Any, lab: Lab, picture: Callable[[str], None]
 ) -> None:
-    open_notebook(page, lab, "nodes", CONNECT, RUNS)
+    path = open_notebook(page, lab, "nodes", CONNECT, RUNS)
     execute(page, "notebook:run-all-cells")
     view = state(page, "running")
     table = view.get_by_role("table", name="Nodes of the cluster")
@@ -56,8 +65,15 @@ def test_a_cluster_is_watched_reloaded_and_stopped(
     view.get_by_role("button", name="Stop").click()
     view.locator('[data-tos="stop"][data-armed="now"]').click()
     expect(page.locator(".tos-lab-status")).to_contain_text("cluster 1 · stopped")
-    state(page, "stopped")
+    # The end is in the notebook, though JupyterLab has forgotten whose output it is.
+    page.locator('.jp-OutputArea .tos-result[data-state="stopped"]').wait_for()
     picture("stopped")
+    save(page)
+    data = saved_output(path, 1)
+    assert data.keys() == {"text/html", "text/plain"}
+    text = "".join(data["text/plain"])
+    assert text.startswith("TensorFlow cluster 1: stopped, 2 nodes")
+    assert "I am worker" in text
 
 
 def test_an_error_names_the_users_own_line_is_saved_and_the_kernel_goes_on(

@@ -6,6 +6,8 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ import pytest
 from tos_notebook.errors import UnsupportedProgram, WorkerError
 from tos_notebook.nodes.context import NodeContext
 from tos_notebook.nodes.plan import ClusterOptions
-from tos_notebook.nodes.runs import ClusterRun, Feeding
+from tos_notebook.nodes.runs import ClusterRun, Feeding, Seen
 
 WORKERS = ClusterOptions({"worker": [0, 1]})
 FED = ClusterOptions({"ps": [0], "worker": [1, 2]}, feed=True)
@@ -46,7 +48,7 @@ def test_nodes_tell_their_states_and_their_lines(started: Any) -> None:
         ("worker:1", "done", ["I am worker 1"]),
     ]
     assert run.lines("worker", 1) == ["I am worker 1"]
-    seen: dict[str, int] = {}
+    seen: Seen = {}
     assert run.new_lines(seen) == [("worker:0", "I am worker 0"), ("worker:1", "I am worker 1")]
     assert run.new_lines(seen) == []
 
@@ -103,6 +105,49 @@ def test_a_stop_ends_all_nodes_while_they_are_fed(started: Any, spark_context: A
     assert (run.state, run.snapshot()["error"]) == ("stopped", None)
     assert {node["state"] for node in run.nodes} == {"stopped"}
     assert spark_context.parallelize(range(10)).sum() == 45
+
+
+def test_it_says_why_it_has_begun_again_and_its_lines_are_read_from_the_first_on(
+    started: Any, tmp_path: Path
+) -> None:
+    def main(args: Any, ctx: NodeContext) -> None:
+        mark = Path(folder, "mark")
+        if mark.exists():
+            sys.stdout.write("again\n")
+            return
+        mark.touch()
+        raise ValueError("mine")
+
+    folder = str(tmp_path)
+    run = started(main, replace(WORKERS, template={"worker": [0]}, restarts=1)).wait(60)
+    (note,) = run.snapshot()["notes"]
+    assert note.startswith(f"TensorFlow cluster {run.number} begins again (1 of 1): ValueError: m")
+    assert run.new_lines({(0, "worker:0"): 9}) == [("worker:0", "again")]
+
+
+def test_a_cluster_whose_tensorboard_ends_at_once_says_so_and_continues(
+    started: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def main(args: Any, ctx: NodeContext) -> None:
+        while not Path(folder, "seen").exists():
+            threading.Event().wait(0.05)
+
+    folder = str(tmp_path)
+    script = tmp_path / "python"
+    refuse = "case $2 in tensorboard.main) echo no board; exit 3;; esac"
+    script.write_text(f'#!/bin/sh\n{refuse}\nexec {sys.executable} "$@"\n')
+    script.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(script))
+    template = {"ps": [0], "worker": [1]}
+    # Of a node beside the driver we choose the Python.
+    options = ClusterOptions(template, tensorboard=True, log_dir=folder, local=[1])
+    run = started(main, options)
+    assert run.wait_for_news(lambda: bool(run.snapshot()["notes"]), 60)
+    state = run.snapshot()
+    assert state["notes"] == ["TensorBoard has ended with exit code 3: no board"]
+    assert (state["state"], state["tensorboard"]) == ("running", None)
+    (tmp_path / "seen").touch()
+    assert run.wait(60).state == "finished"
 
 
 def test_what_cannot_be_sent_is_refused_before_anything_is_started(

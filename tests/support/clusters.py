@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tos_notebook.errors import TosError
+from tos_notebook.nodes.runs import Seen
 from tos_notebook.nodes.snapshot import ClusterState, NodeState
 
 
@@ -38,6 +39,7 @@ class FakeCluster:
             "nodes": [node("ps:0", lines=[]), node("worker:0")],
             "feed": None,
             "tensorboard": None,
+            "notes": [],
             "error": None,
             "elapsed": 3.0,
         }
@@ -87,9 +89,9 @@ class FakeCluster:
         with self._changed:
             return self._changed.wait_for(condition, seconds)
 
-    def new_lines(self, seen: dict[str, int]) -> list[tuple[str, str]]:
+    def new_lines(self, seen: Seen) -> list[tuple[str, str]]:
         found, self._news = self._news, []
         return found
 
-    def said(self, seen: dict[str, int]) -> bool:
+    def said(self, seen: Seen) -> bool:
         return bool(self._news)

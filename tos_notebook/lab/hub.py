@@ -19,7 +19,6 @@ from ..widgets.facts import RunFacts
 from ..widgets.feed import Feed, Send
 from ..widgets.model import watch
 from ..widgets.news import Facts, Plain
-from ..widgets.picture import bundle
 from ..widgets.pump import PUMP, Pump
 from .watched import ClusterRow, Watched, WatchedCluster
 
@@ -243,26 +242,25 @@ class PageSession:
             self._views.pop(str(content.get("view")), None)
 
     def _command(self, content: Mapping[str, Any]) -> None:
-        if "cluster" in content:
-            self._command_cluster(content)
-        elif (watched := self._watched(content)) is not None:
-            self._control.send(all_readable(watched.steering(content)))
-
-    def _command_cluster(self, content: Mapping[str, Any]) -> None:
-        watched = self._hub.clusters.get(str(content["cluster"]))
-        if watched is None:
-            self._answer(content, ok=False, text="This kernel has no such cluster any more.")
-        else:
+        watched = self._watched(content)
+        if isinstance(watched, WatchedCluster):
             self._control.send(all_readable(answer(watched.run, content)))
+        elif watched is not None:
+            self._control.send(all_readable(watched.steering(content)))
 
     def _picture(self, content: Mapping[str, Any]) -> None:
         if (watched := self._watched(content)) is not None:
-            self._answer(content, ok=True, bundle=bundle(watched.model, watched.facts))
+            self._answer(content, ok=True, bundle=watched.picture())
 
-    def _watched(self, content: Mapping[str, Any]) -> Watched | None:
-        watched = self._hub.runs.get(str(content.get("run")))
+    def _watched(self, content: Mapping[str, Any]) -> Watched | WatchedCluster | None:
+        """Return the run or the cluster that is named; else answer that there is none."""
+        watched: Watched | WatchedCluster | None
+        if "cluster" in content:
+            kind, watched = "cluster", self._hub.clusters.get(str(content["cluster"]))
+        else:
+            kind, watched = "run", self._hub.runs.get(str(content.get("run")))
         if watched is None:
-            self._answer(content, ok=False, text="This kernel has no such run any more.")
+            self._answer(content, ok=False, text=f"This kernel has no such {kind} any more.")
         return watched
 
     _ACTIONS: Mapping[str, Callable[[PageSession, Mapping[str, Any]], None]] = {

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from ..nodes.runs import ClusterRun
+from ..widgets import cluster_picture, picture
 from ..widgets.control import Steering
 from ..widgets.facts import RunFacts
 from ..widgets.model import RunModel
@@ -34,6 +36,10 @@ class Watched:
     def over(self) -> bool:
         """Whether nothing more will happen to it."""
         return self.model.ended or not self.facts.active
+
+    def picture(self) -> Mapping[str, Any]:
+        """Return it as a saved notebook shows it, by MIME types."""
+        return picture.bundle(self.model, self.facts)
 
     def row(self, now: float) -> Plain:
         """Return it in short."""
@@ -73,6 +79,10 @@ class WatchedCluster:
     def over(self) -> bool:
         """Whether nothing more will happen to it."""
         return not self.run.active
+
+    def picture(self) -> Mapping[str, Any]:
+        """Return it as a saved notebook shows it, by MIME types."""
+        return cluster_picture.bundle(cluster_picture.news(self.run))
 
     def row(self) -> ClusterRow:
         """Return it in short."""

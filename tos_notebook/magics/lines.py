@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TextIO
 
-from ..nodes.runs import ClusterRun
+from ..nodes.runs import ClusterRun, Seen
 from ..nodes.snapshot import fed
 from ..readable import readable
 
@@ -21,7 +21,7 @@ class NodeLines:
     def __init__(self, run: ClusterRun, stream: TextIO) -> None:
         self._run = run
         self._stream = stream
-        self._seen: dict[str, int] = {}
+        self._seen: Seen = {}
         self._states: dict[str, str] = {}
         self._fed = ""
 

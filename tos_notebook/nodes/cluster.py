@@ -159,10 +159,8 @@ class NodeCluster:
         except TosError as error:
             if self._closed or self.roster.start >= self.options.restarts:
                 raise
-            logger.warning(
-                "TensorFlow cluster %s begins again (%s of %s): %s",
-                *(self.number, self.roster.start + 1, self.options.restarts, error),
-            )
+            which = f"{self.roster.start + 1} of {self.options.restarts}"
+            self.roster.note(f"TensorFlow cluster {self.number} begins again ({which}): {error}")
             self._end()
             self._begin(again=True)
             self.wait_until_whole()

@@ -150,15 +150,16 @@ class Keeper:
         registered: Callable[[], object],
     ) -> None:
         meta = node.wait_for_inbox() | self._meta(talk, *ports, node.process.pid)
+        board = ports[1]
+        of_board: Callable[[], dict[str, str]] = board.news if board else dict
         answer, _ = talk.ask({"register": meta})
         if "refused" in answer:
             raise ClusterUnreachable(answer["refused"])
         registered()
         started = closed = False
         while not node.ended:
-            answer, _ = talk.ask(
-                {"beat": BEAT, "running": started, "closed": closed, **node.news()}
-            )
+            beat = {"beat": BEAT, "running": started, "closed": closed}
+            answer, _ = talk.ask({**beat, **node.news(), **of_board()})
             if answer.get("stop"):
                 node.stop()
                 break

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,6 +11,11 @@ from typing import Any
 
 from ..errors import RemoteProtocolError, TosError
 from .context import TRAINING
+
+logger = logging.getLogger(__name__)
+
+MOST_NOTES = 8
+"""Of a cluster's notes that are kept, the last ones."""
 
 MOST_LINES = 500
 """Lines of its output that are kept of a node."""
@@ -92,6 +98,8 @@ class Roster:
         self.changed = threading.Condition(threading.RLock())
         self.start = 0
         """How often the cluster has begun again."""
+        self.notes: deque[str] = deque(maxlen=MOST_NOTES)
+        """What the cluster does without, and why it has begun again: sentences for people."""
         self._forget()
 
     def _forget(self) -> None:
@@ -115,6 +123,13 @@ class Roster:
                 self.end(node, STOPPED)
             self.start += 1
             self._forget()
+            self.changed.notify_all()
+
+    def note(self, text: str) -> None:
+        """Log a sentence, and keep its first line for people."""
+        logger.warning("%s", text)
+        with self.changed:
+            self.notes.append(text.partition("\n")[0])
             self.changed.notify_all()
 
     def add(self, meta: Mapping[str, Any]) -> Node | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -17,6 +17,7 @@ from .body import Main
 from .cluster import NodeCluster
 from .failure import frames_of
 from .gpus import claim_of_spark
+from .keeper import Claim
 from .plan import ClusterOptions
 from .sendable import check_sendable
 from .snapshot import LAST_LINES, ClusterFailure, ClusterState, FeedState, NodeState
@@ -37,6 +38,9 @@ STARTING, RUNNING, STOPPING, FINISHED, STOPPED, FAILED = (
 
 STOP = 30.0
 """Seconds for a cluster to be gone, once it was told to stop."""
+
+Seen = dict[tuple[int, str], int]
+"""How many lines were read of each node since each of the cluster's starts."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,8 @@ class ClusterRun:
         See `NodeCluster`.
     feeding : Feeding, optional
         What the nodes are fed.
+    claim : callable, optional
+        See `keeper.Claim`; by default a node sees the GPUs that Spark has given its task.
 
     Raises
     ------
@@ -87,6 +93,7 @@ class ClusterRun:
         args: Any,
         options: ClusterOptions,
         feeding: Feeding | None = None,
+        claim: Claim = claim_of_spark,
     ) -> None:
         check_sendable(main, args)
         self.id = uuid4().hex
@@ -96,7 +103,7 @@ class ClusterRun:
         self._partitions = 0
         self._state, self._over = STARTING, False
         self._error: TosError | None = None
-        self._cluster = NodeCluster(sc, main, args, options, claim_of_spark, wait=False)
+        self._cluster = NodeCluster(sc, main, args, options, claim, wait=False)
         self._roster = self._cluster.roster
         in_thread(f"tos-cluster-run-{self.number}", self._run)
 
@@ -141,26 +148,28 @@ class ClusterRun:
             nodes = self._roster.nodes.values()
             return [line for n in nodes if n.name == f"{job}:{index}" for line in n.lines]
 
-    def new_lines(self, seen: dict[str, int]) -> list[tuple[str, str]]:
+    def new_lines(self, seen: Seen) -> list[tuple[str, str]]:
         """Return what nodes have put out since the last call, as (node, line).
 
         Parameters
         ----------
-        seen : dict of str to int
-            How many lines of each node were returned before; it is brought up to date.
+        seen : Seen
+            It is brought up to date.
         """
         found: list[tuple[str, str]] = []
         with self._roster.changed:
+            start = self._roster.start
             for _, node in sorted(self._roster.nodes.items()):
-                new = min(node.said - seen.get(node.name, 0), len(node.lines))
+                new = min(node.said - seen.get((start, node.name), 0), len(node.lines))
                 found += [(node.name, line) for line in list(node.lines)[len(node.lines) - new :]]
-                seen[node.name] = node.said
+                seen[start, node.name] = node.said
         return found
 
-    def said(self, seen: Mapping[str, int]) -> bool:
+    def said(self, seen: Seen) -> bool:
         """Whether nodes have put out more than `seen`; see `new_lines`."""
         with self._roster.changed:
-            return any(n.said > seen.get(n.name, 0) for n in self._roster.nodes.values())
+            nodes, start = self._roster.nodes.values(), self._roster.start
+            return any(node.said > seen.get((start, node.name), 0) for node in nodes)
 
     def check(self) -> None:
         """Raise what has failed; the user's own line comes first.
@@ -289,6 +298,7 @@ class ClusterRun:
                 "nodes": self._nodes(),
                 "feed": self._feed_state(),
                 "tensorboard": self._board(),
+                "notes": list(self._roster.notes),
                 "error": self._failure(),
                 "elapsed": (self._ended or time.time()) - self._began,
             }

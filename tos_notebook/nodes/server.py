@@ -166,6 +166,10 @@ class NodeServer:
         lines = [str(line)[:LONGEST_LINE] for line in message.get("lines", ())]
         rows, feeding = int(message.get("rows", 0)), bool(message.get("feeding", True))
         node.gpus = str(message.get("gpus", node.gpus))
+        if "board" in message:
+            # It has no address any more.
+            node.meta["tb_port"] = 0
+            self.roster.note(f"TensorBoard {str(message['board'])[:LONGEST_LINE]}")
         self.roster.report(node, lines, rows, feeding)
 
     def _assign(self, message: Message, fed: list[Node]) -> Mapping[str, Any]:

@@ -64,6 +64,8 @@ class ClusterState(TypedDict):
     """None where the nodes read their data themselves."""
     tensorboard: str | None
     """TensorBoard's address, if it was asked for and is there."""
+    notes: list[str]
+    """Why it has begun again, and what it does without: a sentence each, the last ones."""
     error: ClusterFailure | None
     elapsed: float
     """Seconds from its start to its end, or to now."""

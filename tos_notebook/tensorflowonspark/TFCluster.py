@@ -193,7 +193,7 @@ class TFCluster:
         self._cluster.stop()
 
     def tensorboard_url(self) -> str | None:
-        """Return TensorBoard's address; None if it was not asked for."""
+        """Return TensorBoard's address; None if it was not asked for, or does not run."""
         for node in self.cluster_info:
             if node["tb_port"]:
                 return f"http://{node['host']}:{node['tb_port']}"

@@ -63,6 +63,7 @@ def plain(found: ClusterNews) -> str:
     if error := found["failure"]:
         where = f" ({error['where']})" if error["where"] else ""
         lines += [f"  {error['message']}{where}", *error["frames"]]
+    lines += [f"  {note}" for note in found["notes"]]
     if feed := found["feed"]:
         lines.append(f"  Fed: {fed(feed)}")
     for node in found["nodes"]:
@@ -82,6 +83,7 @@ def html(found: ClusterNews) -> str:
         f"<p><strong>{escape(_title(found))}</strong></p>",
         f"<p>{escape(moment)}</p>" if (moment := _moment(found)) else "",
         alarm(found["failure"]),
+        *(f"<p>{escape(note)}</p>" for note in found["notes"]),
         f"<p>Fed: {escape(fed(feed))}</p>" if feed else "",
         TABLE,
         "<tr>" + "".join(f'<th scope="col"{LEFT}>{name}</th>' for name in _COLUMNS) + "</tr>",

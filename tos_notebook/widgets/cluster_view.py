@@ -12,6 +12,9 @@ from .live_view import LiveView
 from .news import Plain
 from .pump import PUMP, Pump
 
+CLUSTER = "application/vnd.tos-notebook.cluster+json"
+"""Names a cluster, for a front end that puts its picture into the notebook after a reload."""
+
 HEARTBEAT = 1.5
 """Seconds without news after which an active cluster is heard of all the same."""
 
@@ -48,6 +51,9 @@ class ClusterView(LiveView):
 
     def _still(self) -> Mapping[str, Any]:
         return bundle(news(self._run))
+
+    def _named(self) -> dict[str, Any]:
+        return {CLUSTER: {"cluster": self._run.id}}
 
     def _send(self, now: float, over: bool) -> None:
         found = news(self._run)

@@ -6,7 +6,7 @@ import type { ISignal } from "@lumino/signaling";
 import type { Channel } from "../view/channel";
 import type { Answer } from "../view/requests";
 import type { Overview } from "./overview";
-import type { Bundle } from "./protocol";
+import type { Bundle, Shown } from "./protocol";
 
 /**
  * What is known of a kernel.
@@ -33,8 +33,8 @@ export interface Kernel {
   command(run: string, command: string, arguments_?: Record<string, unknown>): Promise<Answer>;
   /** End a TensorFlow cluster. */
   stopCluster(cluster: string): Promise<Answer>;
-  /** The still picture of a run, as a saved notebook holds it. */
-  picture(run: string): Promise<Bundle | null>;
+  /** The still picture of a run or of a cluster, as a saved notebook holds it. */
+  picture(shown: Shown): Promise<Bundle | null>;
   /** A channel for a `RunView`. Opens the comms if need be: the caller knows of a run. */
   channel(run: string): RunChannel;
 }

@@ -13,7 +13,7 @@ import { ENDS, Guest } from "./guest";
 import type { Kernel, LinkState } from "./kernels";
 import { Overview } from "./overview";
 import type { PageMemory } from "./page-memory";
-import type { Bundle, OverviewMessage } from "./protocol";
+import type { Bundle, OverviewMessage, Shown } from "./protocol";
 import { hasComms, hasSubshells, isPython } from "./subshell";
 import { Waiting } from "./waiting";
 
@@ -166,8 +166,8 @@ export class KernelLink implements Kernel {
     return asAnswer(await this.ask({ type: "command", cluster, command: "stop" }));
   }
 
-  async picture(run: string): Promise<Bundle | null> {
-    const answer = await this.ask({ type: "picture", run });
+  async picture(shown: Shown): Promise<Bundle | null> {
+    const answer = await this.ask({ type: "picture", ...shown });
     return answer.ok === true ? (answer.bundle as Bundle) : null;
   }
 

@@ -64,5 +64,15 @@ export interface RunReference {
   number: number;
 }
 
+/** The same of a TensorFlow cluster. */
+export const CLUSTER_MIME = "application/vnd.tos-notebook.cluster+json";
+
+export interface ClusterReference {
+  cluster: string;
+}
+
+/** What an output shows, by its id. */
+export type Shown = Pick<RunReference, "run"> | ClusterReference;
+
 /** Several representations of one output, by MIME type. */
 export type Bundle = Record<string, string>;

@@ -1,9 +1,11 @@
 /**
- * Puts a run's still picture into the outputs that show it live: what is saved in the notebook.
+ * Puts the still picture of a run, or of a TensorFlow cluster, into the outputs that show it live:
+ * what is saved in the notebook.
  *
- * While the run trains they get it now and then, so that a notebook whose kernel dies holds what
- * was seen last. Once it has ended they get it for good, and nothing else. The kernel does that itself as long as JupyterLab knows to which output its words belong, which a
- * reload of the page makes it forget.
+ * While a run trains they get it now and then, so that a notebook whose kernel dies holds what was
+ * seen last. After the end they get it for good, and nothing else. The kernel does that itself as
+ * long as JupyterLab knows to which output its words belong, which a reload of the page makes it
+ * forget.
  */
 
 import type { ICodeCellModel } from "@jupyterlab/cells";
@@ -12,7 +14,16 @@ import type { INotebookTracker, NotebookPanel } from "@jupyterlab/notebook";
 import { hasEnded } from "../view/model";
 import type { KernelLink } from "./link";
 import type { Hub } from "./hub";
-import { type Bundle, RUN_MIME, type RunReference, type RunRow } from "./protocol";
+import type { Overview } from "./overview";
+import {
+  type Bundle,
+  CLUSTER_MIME,
+  type ClusterReference,
+  RUN_MIME,
+  type RunReference,
+  type RunRow,
+  type Shown,
+} from "./protocol";
 
 /** Milliseconds in which the kernel's own words may arrive. */
 const GRACE = 1000;
@@ -47,13 +58,23 @@ export class SavedPictures {
     // A kernel may be slow to answer: it is not asked twice.
     if (link?.state !== "open" || this.settling.has(panel)) return;
     this.settling.add(panel);
-    for (const { outputs, index, run } of live(panel)) {
-      const row = link.overview.run(run);
-      if (!row) continue;
-      const last = hasEnded(row.state);
-      if (last || this.isOld(row)) await replace(link, outputs, index, run, last);
+    for (const place of live(panel)) {
+      const due = this.due(link.overview, place.shown);
+      if (due !== null) await replace(link, place, due === "last");
     }
     this.settling.delete(panel);
+  }
+
+  private due(overview: Overview, shown: Shown): "last" | "meanwhile" | null {
+    if ("cluster" in shown) {
+      const row = overview.clusters.find(({ id }) => id === shown.cluster);
+      // Each picture would build its widget anew: it gets none meanwhile.
+      return row?.active === false ? "last" : null;
+    }
+    const row = overview.run(shown.run);
+    if (row === null) return null;
+    if (hasEnded(row.state)) return "last";
+    return this.isOld(row) ? "meanwhile" : null;
   }
 
   private isOld({ id, milestones }: RunRow): boolean {
@@ -64,44 +85,51 @@ export class SavedPictures {
   }
 }
 
+function idOf(shown: Shown): string {
+  return "run" in shown ? shown.run : shown.cluster;
+}
+
 type Outputs = ICodeCellModel["outputs"];
 
 interface Live {
   outputs: Outputs;
   index: number;
-  run: string;
+  shown: Shown;
 }
 
-/** The outputs of a notebook that show a run as it trains. */
+/** The outputs of a notebook that show something as it runs. */
 function live(panel: NotebookPanel): Live[] {
   const found: Live[] = [];
   for (const cell of panel.model?.cells ?? []) {
     if (cell.type !== "code") continue;
     const { outputs } = cell as ICodeCellModel;
     for (let index = 0; index < outputs.length; index++) {
-      const run = runOf(outputs, index);
-      if (run !== null) found.push({ outputs, index, run });
+      const shown = shownIn(outputs, index);
+      if (shown !== null) found.push({ outputs, index, shown });
     }
   }
   return found;
 }
 
-function runOf(outputs: Outputs, index: number): string | null {
-  const reference = outputs.get(index).data[RUN_MIME] as unknown as RunReference | undefined;
-  return reference?.run ?? null;
+function shownIn(outputs: Outputs, index: number): Shown | null {
+  const { data } = outputs.get(index);
+  // No more than the name: what else stands there was perhaps written by somebody else.
+  const run = (data[RUN_MIME] as unknown as RunReference | undefined)?.run;
+  if (run !== undefined) return { run };
+  const cluster = (data[CLUSTER_MIME] as unknown as ClusterReference | undefined)?.cluster;
+  return cluster === undefined ? null : { cluster };
 }
 
 async function replace(
   link: KernelLink,
-  outputs: Outputs,
-  index: number,
-  run: string,
+  { outputs, index, shown }: Live,
   last: boolean,
 ): Promise<void> {
-  const picture = await link.picture(run);
+  const picture = await link.picture(shown);
   // The cell may have been run or cleared in the meantime, or the notebook closed.
   if (picture === null || outputs.isDisposed || index >= outputs.length) return;
-  if (runOf(outputs, index) !== run) return;
+  const now = shownIn(outputs, index);
+  if (now === null || idOf(now) !== idOf(shown)) return;
   // While it trains, beside what names the run to a front end that shows it live.
   const data = last ? picture : { ...(outputs.get(index).data as Bundle), ...picture };
   outputs.set(index, { output_type: "display_data", data, metadata: {} });

@@ -33,19 +33,22 @@ class Header {
   private readonly progress = h("progress", { max: 1, value: 0, "aria-label": t("Rows fed") });
   private readonly fed = h("span", { class: "tos-epoch" });
   private readonly feed = h("div", { class: "tos-progress", "data-tos": "feed" });
+  private readonly notes = h("p", { class: "tos-waits", "data-tos": "notes" });
   readonly element = h("header", { class: "tos-header" });
 
   constructor() {
     const line = h("div", { class: "tos-headline" }, this.title, this.state, this.about);
     this.feed.append(this.progress, this.fed);
-    this.element.append(line, this.feed);
+    this.element.append(line, this.notes, this.feed);
   }
 
-  draw({ number, state, elapsed, feed }: ClusterState): void {
+  draw({ number, state, elapsed, feed, notes }: ClusterState): void {
     setText(this.title, t("TensorFlow cluster %1", number));
     setText(this.state, `${sign(state)} ${word(state)}`);
     setAttribute(this.state, "data-state", state);
     setText(this.about, duration(elapsed));
+    this.notes.hidden = notes.length === 0;
+    setText(this.notes, notes.join("\n"));
     this.feed.hidden = feed === null;
     if (feed) this.drawFeed(feed);
   }

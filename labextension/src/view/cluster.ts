@@ -35,6 +35,8 @@ export interface ClusterState {
   /** null where the nodes read their data themselves. */
   feed: ClusterFeed | null;
   tensorboard: string | null;
+  /** Why it has begun again, and what it does without. */
+  notes: string[];
   failure: WorkerError | null;
   elapsed: number;
 }
@@ -79,9 +81,9 @@ const SENTENCES: Partial<Record<string, (number: number, nodes: string) => strin
 };
 
 /** One sentence on where it stands, for a screen reader. */
-export function clusterSentence({ number, state, nodes, failure }: ClusterState): string {
+export function clusterSentence({ number, state, nodes, notes, failure }: ClusterState): string {
   const running = nodes.filter((node) => node.state === "running").length;
   const said = t("%1 of %2 nodes run", running, nodes.length);
   const sentence = SENTENCES[state]?.(number, said) ?? `${state}: ${said}`;
-  return failure ? `${sentence} ${failure.message}` : sentence;
+  return [sentence, ...notes, ...(failure ? [failure.message] : [])].join(" ");
 }

@@ -19,7 +19,7 @@ describe("a restart", () => {
     expect(link.overview.runs).toEqual([row(3)]);
     expect((await answer).ok).toBe(false);
     expect((await link.command("r3", "stop")).ok).toBe(false);
-    expect(await link.picture("r3")).toBeNull();
+    expect(await link.picture({ run: "r3" })).toBeNull();
     expect(on.it.openings).toBe(1);
   });
 

@@ -145,9 +145,10 @@ describe("an open kernel", () => {
     const command = link.command("r3", "pause", { a: 1 });
     const [question] = kernel.said("command");
     expect(question).toMatchObject({ run: "r3", command: "pause", arguments: { a: 1 } });
-    const picture = link.picture("r3");
-    const none = link.picture("r4");
+    const picture = link.picture({ run: "r3" });
+    const none = link.picture({ cluster: "c4" });
     const [first, second] = kernel.said("picture");
+    expect([first.run, second.cluster]).toEqual(["r3", "c4"]);
     kernel.answer(second.id, { ok: false, text: "no such run" });
     kernel.answer(first.id, { ok: true, bundle: { "text/plain": "a run" } });
     kernel.answer(question.id, { ok: true, text: "soon" });

@@ -2,9 +2,9 @@ import { Signal } from "@lumino/signaling";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { LinkState } from "../../src/lab/kernels";
-import { RUN_MIME } from "../../src/lab/protocol";
+import { CLUSTER_MIME, RUN_MIME } from "../../src/lab/protocol";
 import { OLD, SavedPictures } from "../../src/lab/saved-pictures";
-import { FakeKernel, row } from "./panel-fakes";
+import { CLUSTER, clusterRow, FakeKernel, row } from "./panel-fakes";
 import { settle } from "./session-fakes";
 
 const PICTURE = { "text/plain": "Run 3", "text/html": "<p>Run 3</p>" };
@@ -27,6 +27,11 @@ class Outputs {
 /** An output that shows a run as it trains. */
 function live(run: string): { data: Record<string, unknown> } {
   return { data: { [RUN_MIME]: { run, number: 1 }, "text/plain": "training" } };
+}
+
+/** An output that shows a TensorFlow cluster as it runs. */
+function liveCluster(cluster: string): { data: Record<string, unknown> } {
+  return { data: { [CLUSTER_MIME]: { cluster }, "text/plain": "running" } };
 }
 
 const other = { data: { "text/plain": "4" } };
@@ -67,7 +72,7 @@ describe("a picture", () => {
   it("is put where a run was shown that has ended, and nowhere else", async () => {
     give(PICTURE);
     await change();
-    expect(kernel.picture).toHaveBeenCalledExactlyOnceWith("r3");
+    expect(kernel.picture).toHaveBeenCalledExactlyOnceWith({ run: "r3" });
     const saved = { output_type: "display_data", data: PICTURE, metadata: {} };
     expect(outputs.all).toEqual([other, saved, live("r4"), live("r9")]);
     await change();
@@ -106,7 +111,7 @@ describe("a picture", () => {
     // What ends later gets its own.
     kernel.tell([row(4, { state: "failed" })]);
     await change();
-    expect(kernel.picture).toHaveBeenLastCalledWith("r4");
+    expect(kernel.picture).toHaveBeenLastCalledWith({ run: "r4" });
   });
 
   it.each([
@@ -127,7 +132,7 @@ describe("a picture", () => {
     kernel.tell([row(3, { milestones: 0 }), row(4, { milestones: 1 })]);
     give(PICTURE);
     await change();
-    expect(kernel.picture).toHaveBeenCalledExactlyOnceWith("r4");
+    expect(kernel.picture).toHaveBeenCalledExactlyOnceWith({ run: "r4" });
     expect(outputs.all[2].data).toEqual({ ...live("r4").data, ...PICTURE });
     await change();
     expect(kernel.picture).toHaveBeenCalledOnce();
@@ -137,6 +142,22 @@ describe("a picture", () => {
     kernel.tell([row(4, { state: "failed" })]);
     await change();
     expect(outputs.all[2].data).toEqual(PICTURE);
+  });
+
+  it("is put where a cluster was shown, once all its nodes have ended", async () => {
+    const tell = (changes: object): void => {
+      kernel.tell([], CLUSTER, [clusterRow(1, changes)]);
+    };
+    outputs.all = [other, liveCluster("c1"), liveCluster("c9")];
+    give(PICTURE);
+    tell({ state: "failed" });
+    await change();
+    expect(kernel.picture).not.toHaveBeenCalled();
+    tell({ state: "failed", active: false });
+    await change();
+    expect(kernel.picture).toHaveBeenCalledExactlyOnceWith({ cluster: "c1" });
+    const saved = { output_type: "display_data", data: PICTURE, metadata: {} };
+    expect(outputs.all).toEqual([other, saved, liveCluster("c9")]);
   });
 
   it("that the kernel does not give leaves the output as it is", async () => {

@@ -346,6 +346,10 @@ def test_a_page_is_told_of_clusters_and_stops_them(office: Office) -> None:
     office.tick()
     last = stream.sent[-1]["clusters"][0]
     assert (last["active"], last["error"]) == (False, "ValueError: mine")
+    page.receive({"type": "picture", "id": 3, "cluster": "cluster-1"})
+    assert "ValueError: mine" in control.sent[-1]["bundle"]["text/html"]
+    page.receive({"type": "picture", "id": 4, "cluster": "gone"})
+    assert control.sent[-1]["text"] == "This kernel has no such cluster any more."
     assert not office.fed
 
 

@@ -39,3 +39,14 @@ def test_a_node_of_an_earlier_start_is_told_to_stop_and_the_next_one_begins(
     talk.ask({"register": meta(0, start=1)})
     answer, _ = talk.ask({"beat": 0, "running": False})
     assert (answer["stop"], [node["executor_id"] for node in answer["cluster"]]) == (False, [0])
+
+
+def test_a_tensorboard_that_does_not_run_is_noted_and_has_no_address(
+    server: NodeServer, talk: Talk, caplog: pytest.LogCaptureFixture
+) -> None:
+    talk.ask({"register": meta(0, tb_port=6006)})
+    talk.ask({"beat": 0, "running": True, "board": "has ended with exit code 1: no"})
+    assert list(server.roster.notes) == ["TensorBoard has ended with exit code 1: no"]
+    assert caplog.messages == list(server.roster.notes)
+    assert server.roster.cluster[0]["tb_port"] == 0
+    assert server.roster.failure is None

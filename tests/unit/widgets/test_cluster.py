@@ -13,7 +13,7 @@ from tests.unit.widgets.test_view import ByHand, Line
 from tos_notebook.errors import WorkerError
 from tos_notebook.widgets import ClusterPicture, ClusterView
 from tos_notebook.widgets.cluster_picture import bundle, news
-from tos_notebook.widgets.cluster_view import HEARTBEAT
+from tos_notebook.widgets.cluster_view import CLUSTER, HEARTBEAT
 from tos_notebook.widgets.live_view import WIDGET
 
 
@@ -76,6 +76,7 @@ def test_its_button_stops_the_cluster_and_nothing_else_is_obeyed(stage: Stage) -
 def test_the_end_is_sent_and_leaves_a_picture_behind(stage: Stage) -> None:
     _, stream = stage.show()
     assert WIDGET in mimebundle(stage.view)
+    assert mimebundle(stage.view)[CLUSTER] == {"cluster": "cluster-1"}
     stage.run.end("failed", WorkerError("ValueError: mine"))
     stage.pump.tick()
     assert not stage.pump.fed
@@ -84,7 +85,7 @@ def test_the_end_is_sent_and_leaves_a_picture_behind(stage: Stage) -> None:
     assert not last["active"]
     assert last["state"]["failure"]["message"].startswith("ValueError: mine")
     assert last["state"]["failure"]["frames"][0].startswith('  File "Cell In[3]"')
-    assert WIDGET not in mimebundle(stage.view)
+    assert not {WIDGET, CLUSTER} & set(mimebundle(stage.view))
 
 
 def test_a_picture_shows_nodes_output_and_the_error_as_text() -> None:
@@ -93,6 +94,7 @@ def test_a_picture_shows_nodes_output_and_the_error_as_text() -> None:
     run.stands["feed"] = {
         "data": "x", "epoch": 1, "epochs": 2, "partitions": 4, "fed": 1, "over": False,
     }  # fmt: skip
+    run.stands["notes"] = ["TensorBoard has ended with exit code 1: <no>"]
     run.end("failed", WorkerError("ValueError: mine"))
     found = bundle(news(run))  # type: ignore[arg-type]
     assert "&lt;b&gt;loss&lt;/b&gt; 1" in found["text/html"]
@@ -103,6 +105,8 @@ def test_a_picture_shows_nodes_output_and_the_error_as_text() -> None:
     assert "ValueError: mine" in plain[1]
     assert "Cell In[3]" in plain[2]
     assert "    <b>loss</b> 1" in plain
+    assert "  TensorBoard has ended with exit code 1: <no>" in plain
+    assert "<p>TensorBoard has ended with exit code 1: &lt;no&gt;</p>" in found["text/html"]
     assert repr(ClusterPicture(run)) == found["text/plain"]  # type: ignore[arg-type]
 
 
