@@ -43,7 +43,7 @@ GROUPS = {
         "training",
     ),
     "What people touch": (
-        *("widgets", "lab", "magics", "ml", "tensorspark", "tensorflowonspark", "demo"),
+        *("widgets", "lab", "tensorflowonspark", "magics", "ml", "tensorspark", "demo"),
     ),
 }
 

@@ -11,6 +11,7 @@ from traitlets import Bool, Enum, Float, Int, TraitError, Unicode, Union, valida
 
 from ..common.checks import at_least_one, did_you_mean, not_negative
 from ..errors import ConfigError, TosError
+from ..nodes.runs import ClusterRun
 from ..steering.actions import ACTIONS, Action
 from ..steering.machine import Command
 from ..training.options import OPTIONS, Option
@@ -169,7 +170,8 @@ class TosMagics(Magics):
         workers. The call returns at once; the view shows each node, its state and its last lines.
 
         The variable cluster is the cluster then: cluster.stop(), cluster.wait(), cluster.check(),
-        cluster.nodes, cluster.spec and cluster.lines("worker", 0). With TOS_NONINTERACTIVE=1 in
+        cluster.nodes, cluster.spec and cluster.lines("worker", 0). %tos_view --run cluster shows
+        another view of it, and %tos_status and %tos_stop take it, too. With TOS_NONINTERACTIVE=1 in
         the environment the cell waits for the end and writes plain lines.
 
         Examples
@@ -186,7 +188,7 @@ class TosMagics(Magics):
                 while not feed.should_stop():
                     batch = feed.next_batch(32)
 
-            %tos_cluster --workers 3 --chief --evaluator --args settings --wait
+            %tos_cluster --workers 3 --chief --evaluator --args settings --restarts 2 --wait
         """
         self._clusters.launch(PARSERS["tos_cluster"].parse(line), line, cell)
 
@@ -195,22 +197,29 @@ class TosMagics(Magics):
     def tos_status(self, line: str) -> None:
         """Say where a run stands, how fast it is, and by which settings it trains.
 
+        Of a TensorFlow cluster it says where each node stands, with its last lines.
+
         Examples
         --------
         ::
 
             %tos_status
             %tos_status --run 2
+            %tos_status --run cluster
         """
         self._connection.raise_once()
-        steer.status(self._find("tos_status", line))
+        name = PARSERS["tos_status"].parse(line).run
+        if cluster := self._cluster(name):
+            steer.cluster_status(cluster)
+        else:
+            steer.status(steer.find_run(self.shell.user_ns, name))
 
     @line_magic
     @documented
     def tos_view(self, line: str) -> None:
-        """Show the live view of a run in this cell; of one that has ended, its picture.
+        """Show the live view of a run or a cluster in this cell; after its end, its picture.
 
-        Any number of views of a run work side by side.
+        Any number of views of one work side by side.
 
         Examples
         --------
@@ -218,10 +227,15 @@ class TosMagics(Magics):
 
             %tos_view
             %tos_view --run 2
+            %tos_view --run cluster
         """
         from .. import widgets
 
-        widgets.view(self._find("tos_view", line)).show()
+        name = PARSERS["tos_view"].parse(line).run
+        if cluster := self._cluster(name):
+            widgets.cluster_view(cluster).show()
+        else:
+            widgets.view(steer.find_run(self.shell.user_ns, name)).show()
 
     locals().update({action.magic: command(action) for action in ACTIONS.values()})
 
@@ -303,10 +317,14 @@ class TosMagics(Magics):
                 self._runs.resume(options)
                 return
             steer.require_uri(options)
-        steer.act(action, self.shell.user_ns, options)
+        if action.command is Command.STOP and (cluster := self._cluster(options.run)):
+            steer.stop_cluster(cluster)
+        else:
+            steer.act(action, self.shell.user_ns, options)
 
-    def _find(self, name: str, line: str) -> Any:
-        return steer.find_run(self.shell.user_ns, PARSERS[name].parse(line).run)
+    def _cluster(self, name: str | None) -> ClusterRun | None:
+        started = [watched.run for watched in self.targets.hub.clusters.values()]
+        return steer.find_cluster(self.shell.user_ns, name, started)
 
 
 def load_ipython_extension(ip: Any) -> None:

@@ -14,10 +14,13 @@ from IPython.display import display
 from ..cluster.executors import contact_host, slots
 from ..data.described import is_frame
 from ..errors import ConfigError
+from ..nodes.gpus import claim_of_spark
+from ..nodes.keeper import Claim
 from ..nodes.plan import ClusterOptions
 from ..nodes.runs import ClusterRun, Feeding
 from ..nodes.servers import EXPOSED, stays_here
 from ..readable import counted
+from ..tensorflowonspark.TFSparkNode import GpuClaim
 from . import find
 from .cell import CLUSTER, run_cell
 from .find import Names
@@ -62,7 +65,7 @@ class ClusterLauncher(Launcher):
         names = Names(space, ran)
         main = _main(names)
         args = names.get("--args", options.args) if options.args else None
-        data = find.data(names, "--feed", options.feed) if options.feed else None
+        data = _fed(names, options.feed) if options.feed else None
         spark = self._connection.ensure(space)
         sc = spark if hasattr(spark, "parallelize") else spark.sparkContext
         if not options.insecure_network and not stays_here(contact_host(sc)):
@@ -79,8 +82,12 @@ class ClusterLauncher(Launcher):
             tensorboard=options.tensorboard is not None,
             log_dir=options.tensorboard,
             timeout=options.timeout,
+            restarts=options.restarts,
         )
-        run = ClusterRun(sc, main, args, made, feeding)
+        claim: Claim = claim_of_spark
+        if options.gpus is not None:
+            claim = GpuClaim(options.gpus, "--gpus")
+        run = ClusterRun(sc, main, args, made, feeding, claim)
         say(_plan(run.number, template, options), *_crowded(sc, template))
         self._watch(run)
         return Launched(run)
@@ -119,8 +126,8 @@ class ClusterLauncher(Launcher):
 
 def _template(options: Namespace) -> dict[str, list[int]]:
     """Return the numbers of the nodes by their jobs, in the order of TensorFlowOnSpark."""
-    for name in ("workers", "ps"):
-        if getattr(options, name) < 0:
+    for name in ("workers", "ps", "restarts", "gpus"):
+        if (getattr(options, name) or 0) < 0:
             raise ConfigError(f"--{name}: expected 0 or more, got {getattr(options, name)}.")
     if not (options.workers or options.chief):
         raise ConfigError("Expected at least one worker, or --chief; got --workers 0 alone.")
@@ -158,6 +165,23 @@ def _main(names: Names) -> Any:
         # A function that is written in C does not say what it takes.
         pass
     return main
+
+
+def _fed(names: Names, text: str) -> Any:
+    """Return what ``--feed`` names.
+
+    Raises
+    ------
+    ConnectError
+        It belongs to a Spark Connect session, which has no RDDs.
+    """
+    from ..cluster.connect import refuse_remote
+
+    data = find.data(names, "--feed", text)
+    # Before anything asks it for an attribute: that is a question to its server.
+    for each in data if isinstance(data, tuple) else (data,):
+        refuse_remote(each)
+    return data
 
 
 def _rows(sc: SparkContext, data: Any, name: str, workers: int) -> RDD[Any]:

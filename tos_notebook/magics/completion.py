@@ -97,9 +97,10 @@ def _of_kind(
     kind = parser.kinds.get(flag, "")
     if kind == "default":
         return [f"{name}=" for name in defaults]
-    if kind == "run":
+    if kind in ("run", "either"):
+        clusters = _variables(namespace, find.is_cluster) if kind == "either" else []
         numbers = [str(run.number) for run in all_runs()]
-        return [*_variables(namespace, is_run), *numbers]
+        return [*_variables(namespace, is_run), *clusters, *numbers]
     from ..widgets.facts import OFFERS
 
     variables = _variables(namespace, TESTS[kind]) if kind in TESTS else []

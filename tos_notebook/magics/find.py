@@ -11,6 +11,7 @@ from typing import Any
 from ..common.checks import did_you_mean
 from ..data.described import is_frame
 from ..errors import CaptureError, ConfigError, TosError
+from ..nodes.runs import ClusterRun
 from ..program.kinds import all_are, is_keras
 from .cell import Ran
 
@@ -154,6 +155,11 @@ def named(namespace: Mapping[str, Any], option: str, value: Any) -> Any:
     """Return an option's value: what a strategy or a combiner names, and all others as they are."""
     finders = {"strategy": strategy, "combiner": combiner}
     return finders[option](namespace, value) if value and option in finders else value
+
+
+def is_cluster(value: Any) -> bool:
+    """Whether a value is a TensorFlow cluster that a cell has started."""
+    return isinstance(value, ClusterRun)
 
 
 def is_callback(value: Any) -> bool:

@@ -202,6 +202,16 @@ def _cluster() -> Parser:
     parser.add("--feed-timeout", **SECONDS, help=text)
     text = "a folder of event files that the first worker's TensorBoard shows"
     parser.add("--tensorboard", metavar="DIR", help=text)
+    text = (
+        "how often the whole cluster begins again after a node has failed or was lost: main then "
+        "restores what it has saved, and the rows come once more; %(default)s by default"
+    )
+    parser.add("--restarts", default=0, **COUNT, help=text)
+    text = (
+        "GPUs of each node: those that Spark gives its task, else free ones of its host; 0 for "
+        "none. By default what Spark gives, else all"
+    )
+    parser.add("--gpus", **COUNT, help=text)
     text = "variable that main gets as args; None by default"
     parser.add("--args", kind="variable", **NAME, help=text)
     text = (
@@ -258,7 +268,8 @@ def _resume() -> Parser:
 
 
 def _command(action: Action) -> Parser:
-    parser = _steering(action.magic, next(filter(None, action.examples), ""))
+    example = next(filter(None, action.examples), "")
+    parser = _steering(action.magic, example, clusters=action.command is Command.STOP)
     if action.is_settings:
         *names, last = (f"{argument.name}=..." for argument in action.arguments)
         text = f"{', '.join(names)} or {last}, or several of them"
@@ -271,13 +282,16 @@ def _command(action: Action) -> Parser:
     return parser
 
 
-def _steering(name: str, example: str = "") -> Parser:
-    text = "a run's variable or number; the newest by default"
-    return Parser(f"%{name}", example).add("--run", kind="run", **NAME, help=text)
+def _steering(name: str, example: str = "", clusters: bool = False) -> Parser:
+    kind, text = "run", "a run's variable or number; the newest by default"
+    if clusters:
+        kind = "either"
+        text += ". Or a TensorFlow cluster's variable; the newest by default if there is no run"
+    return Parser(f"%{name}", example).add("--run", kind=kind, **NAME, help=text)
 
 
 def _all() -> dict[str, Parser]:
-    parsers = {name: _steering(name) for name in ("tos_status", "tos_view")}
+    parsers = {name: _steering(name, clusters=True) for name in ("tos_status", "tos_view")}
     parsers |= {action.magic: _command(action) for action in ACTIONS.values()}
     parsers |= {"tos_connect": _connect(), "tos_train": _train(), "tos_resume": _resume()}
     parsers["tos_cluster"] = _cluster()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
@@ -16,11 +16,13 @@ from ..errors import ConfigError, TosError
 from ..readable import counted
 from ..steering.actions import ACTIONS, Action, When
 from ..steering.machine import Command
-from .find import named
+from .find import is_cluster, named
 from .text import say, training
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from ..nodes.runs import ClusterRun
 
 WHEN: Mapping[When, str] = {
     When.NOW: "now",
@@ -61,6 +63,39 @@ def find_run(namespace: Mapping[str, Any], name: str | None) -> Any:
         f"--run: expected a run's variable or number, got {name!r}. There are runs {numbers}; "
         "%tos_runs lists them."
     )
+
+
+def find_cluster(
+    namespace: Mapping[str, Any], name: str | None, started: Sequence[ClusterRun]
+) -> ClusterRun | None:
+    """Return the TensorFlow cluster that is meant; None if it is a run.
+
+    Parameters
+    ----------
+    namespace : mapping of str
+        The notebook's.
+    name : str or None
+        A cluster's variable. Without a name the newest is meant where no run was started.
+    started : sequence of ClusterRun
+        Oldest first.
+    """
+    if name is None:
+        return started[-1] if started and not all_runs() else None
+    found = namespace.get(name)
+    return found if is_cluster(found) else None
+
+
+def stop_cluster(cluster: ClusterRun) -> None:
+    """End all nodes of a cluster, and say so."""
+    cluster.stop()
+    say(f"Cluster {cluster.number} is {cluster.state}.")
+
+
+def cluster_status(cluster: ClusterRun) -> None:
+    """Say where the cluster and its nodes stand."""
+    from .. import widgets
+
+    say(str(widgets.ClusterPicture(cluster)))
 
 
 def act(action: Action, namespace: Mapping[str, Any], options: Namespace) -> None:

@@ -15,6 +15,7 @@ from ..nodes.context import NodeContext
 from ..nodes.keeper import Keeper
 from ..nodes.plan import NodePlan, ServerAddress, spec_of
 from ..nodes.tasks import FeedRows, StartNode
+from ..readable import counted
 from . import gpu_info
 from .util import requested_gpus
 
@@ -49,9 +50,12 @@ class GpuClaim:
     ----------
     requested : int or None
         ``num_gpus`` of the program's arguments, if it is there.
+    option : str
+        What the user calls that number.
     """
 
     requested: int | None = None
+    option: str = "num_gpus"
 
     def __call__(
         self, job: str, index: int, cluster: Sequence[Mapping[str, Any]]
@@ -78,8 +82,9 @@ class GpuClaim:
                 found = list(gpu_info.get_gpus(wanted, place, format=gpu_info.AS_LIST))
         if self.requested is not None and len(found) < self.requested:
             raise WorkerEnvironment(
-                f"num_gpus: expected {self.requested} GPUs for {job}:{index}, got {len(found)}. "
-                "Ask Spark for them (spark.task.resource.gpu.amount), or lower num_gpus."
+                f"{self.option}: expected {counted(self.requested, 'GPU')} for {job}:{index}, got "
+                f"{len(found)}. Ask Spark for them (spark.task.resource.gpu.amount), or lower "
+                f"{self.option}."
             )
         return {VISIBLE: ",".join(found)}
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pytest
@@ -16,8 +17,19 @@ from tests.unit.magics.test_help import complete
 from tos_notebook.errors import WorkerError
 from tos_notebook.magics import TosMagics
 from tos_notebook.magics.lines import NodeLines
+from tos_notebook.nodes.gpus import claim_of_spark
+from tos_notebook.tensorflowonspark.TFSparkNode import GpuClaim
 
 MAIN = "\ndef main(args, ctx):\n    return args\n"
+
+
+class Remote:
+    """A DataFrame of a Spark Connect session: any question to it would go to its server."""
+
+    __module__ = "pyspark.sql.connect.dataframe"
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"asked for {name}")
 
 
 class Clusters:
@@ -30,9 +42,14 @@ class Clusters:
         self.host = "127.0.0.1"
         self.on_start: Callable[[FakeCluster], object] = lambda made: None
 
-    def start(self, sc: Any, main: Any, args: Any, options: Any, feeding: Any = None) -> Any:
-        self.started.append(SimpleNamespace(main=main, args=args, options=options, feeding=feeding))
+    def start(
+        self, sc: Any, main: Any, args: Any, options: Any, feeding: Any, claim: Any
+    ) -> FakeCluster:
+        given = {"main": main, "args": args, "options": options, "feeding": feeding}
+        self.started.append(SimpleNamespace(**given, claim=claim))
         self.made.append(FakeCluster(len(self.made) + 1))
+        # The notebook's hub outlives a test.
+        self.made[-1].id = uuid4().hex
         self.on_start(self.made[-1])
         return self.made[-1]
 
@@ -57,6 +74,7 @@ def clusters(cells: Cells, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> I
     spark = SimpleNamespace(sparkContext=sc)
     place = "tos_notebook.magics.cluster"
     monkeypatch.setattr(f"{place}.ClusterRun", made.start)
+    monkeypatch.setattr("tos_notebook.magics.find.ClusterRun", FakeCluster)
     monkeypatch.setattr(f"{place}.slots", lambda sc: 2)
     monkeypatch.setattr(f"{place}.contact_host", lambda sc: made.host)
     monkeypatch.setattr("tos_notebook.magics.connect.Connection.ensure", lambda *_: spark)
@@ -92,6 +110,15 @@ def test_a_line_runs_the_main_of_an_earlier_cell(cells: Cells, clusters: Cluster
     assert cells.space["mine"] is clusters.made[0]
 
 
+def test_restarts_and_gpus_reach_the_nodes(cells: Cells, clusters: Clusters) -> None:
+    cells(f"%%tos_cluster{MAIN}")
+    cells(f"%%tos_cluster --restarts 2 --gpus 1 --if-running replace{MAIN}")
+    first, second = clusters.started
+    assert (first.options.restarts, second.options.restarts) == (0, 2)
+    assert first.claim is claim_of_spark
+    assert second.claim == GpuClaim(1, "--gpus")
+
+
 def test_arrays_a_dataframe_and_an_rdd_are_fed(cells: Cells, clusters: Clusters) -> None:
     rdd = SimpleNamespace(mapPartitions=None)
     cells.space.update(rdd=rdd, x=np.arange(4.0), y=np.arange(4), many=[1, 2, 3])
@@ -116,6 +143,11 @@ def test_arrays_a_dataframe_and_an_rdd_are_fed(cells: Cells, clusters: Clusters)
         (f"%%tos_cluster --workers 0{MAIN}", "at least one worker, or --chief"),
         (f"%%tos_cluster --workers -1{MAIN}", "--workers: expected 0 or more, got -1"),
         (f"%%tos_cluster --ps x{MAIN}", "whole number"),
+        (f"%%tos_cluster --restarts -1{MAIN}", "--restarts: expected 0 or more, got -1"),
+        (f"%%tos_cluster --restarts x{MAIN}", "whole number"),
+        (f"%%tos_cluster --gpus -1{MAIN}", "--gpus: expected 0 or more, got -1"),
+        (f"%%tos_cluster --feed remote{MAIN}", "a Spark Connect session"),
+        (f"%%tos_cluster --feed remote,x{MAIN}", "it has no RDDs"),
         (f"%%tos_cluster --feed nothing{MAIN}", "got 'nothing'"),
         (f"%%tos_cluster --feed number{MAIN}", "of type int"),
         (f"%%tos_cluster --feed x,longer{MAIN}", "equal length"),
@@ -129,7 +161,7 @@ def test_arrays_a_dataframe_and_an_rdd_are_fed(cells: Cells, clusters: Clusters)
 def test_a_mistake_is_one_message_and_starts_nothing(
     cells: Cells, clusters: Clusters, cell: str, text: str
 ) -> None:
-    cells.space.update(number=3, x=np.zeros(3), longer=np.zeros(4))
+    cells.space.update(number=3, x=np.zeros(3), longer=np.zeros(4), remote=Remote())
     output = cells.fails(cell)
     assert text in output
     assert "Traceback" not in output
@@ -212,6 +244,40 @@ def test_options_and_variables_are_completed(cells: Cells, clusters: Clusters) -
     assert "--insecure-network" in complete(cells, "%%tos_cluster --in")
     assert "rows" in complete(cells, "%%tos_cluster --feed ")
     assert "settings" in complete(cells, "%%tos_cluster --args ")
+
+
+@pytest.mark.parametrize("named", ["", " --run mine"])
+def test_short_magics_take_a_cluster(cells: Cells, clusters: Clusters, named: str) -> None:
+    cells(f"%%tos_cluster -o mine{MAIN}")
+    assert "result of cluster 1" in cells(f"%tos_status{named}")
+    cells(f"%tos_view{named}")
+    assert clusters.shown == clusters.made * 2
+    assert cells(f"%tos_stop{named}") == "Cluster 1 is stopped.\n"
+    assert clusters.made[0].state == "stopped"
+
+
+def test_short_magics_mean_a_run_where_there_is_one_and_the_newest_cluster_else(
+    cells: Cells, clusters: Clusters, engine: Engine
+) -> None:
+    cells(f"%%tos_cluster -o first{MAIN}")
+    cells(f"%%tos_cluster --ps 1{MAIN}")
+    cells("%tos_view")
+    assert clusters.shown[-1] is clusters.made[1]
+    cells("%tos_train --model program --data train")
+    cells("%tos_view")
+    assert engine.shown[-1] is engine.runs[0]
+    cells("%tos_view --run first")
+    assert clusters.shown[-1] is clusters.made[0]
+    assert "Run 1 is stopped" in cells("%tos_stop")
+    assert clusters.made[0].state == "running"
+    assert "expected a run's variable" in cells.fails("%tos_pause --run first")
+
+
+def test_clusters_are_completed_where_one_may_be_named(cells: Cells, clusters: Clusters) -> None:
+    cells(f"%%tos_cluster -o mine{MAIN}")
+    for name in ("tos_view", "tos_status", "tos_stop"):
+        assert "mine" in complete(cells, f"%{name} --run ")
+    assert "mine" not in complete(cells, "%tos_pause --run ")
 
 
 def test_help_names_what_the_variable_can_do() -> None:

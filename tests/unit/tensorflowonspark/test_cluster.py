@@ -9,7 +9,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from tos_notebook.errors import DataError, WaitTimeout, WorkerError
+from tos_notebook.errors import DataError, WaitTimeout, WorkerEnvironment, WorkerError
 from tos_notebook.nodes.roster import FAILED, Roster
 from tos_notebook.tensorflowonspark import TFCluster, gpu_info, pipeline, reservation
 from tos_notebook.tensorflowonspark.TFSparkNode import GpuClaim
@@ -89,6 +89,16 @@ def test_the_gpus_of_a_node_on_the_drivers_machine_are_not_the_notebooks(
     monkeypatch.setattr(gpu_info, "is_gpu_available", lambda: False)
     assert GpuClaim()("ps", 0, ()) == {"CUDA_VISIBLE_DEVICES": ""}
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "3"
+
+
+def test_too_few_gpus_are_named_as_the_user_has_asked_for_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gpu_info, "is_gpu_available", lambda: False)
+    with pytest.raises(WorkerEnvironment, match=r"--gpus: expected 1 GPU for ps:0, got 0"):
+        GpuClaim(1, "--gpus")("ps", 0, ())
+    with pytest.raises(WorkerEnvironment, match=r"num_gpus: expected 2 GPUs .* lower num_gpus\."):
+        GpuClaim(2)("ps", 0, ())
 
 
 def test_an_error_of_the_job_ends_the_wait_for_reservations(
