@@ -123,7 +123,10 @@ def test_an_evaluator_looks_at_checkpoints(trained: dict[str, Any]) -> None:
     assert run(CLUSTERS["An evaluator"], trained)["accuracy"] > 0.7
 
 
-@pytest.mark.parametrize("heading", ["MultiWorkerMirroredStrategy", "The same by `fit`"])
+ONCE = "Rows that Spark feeds, each of them once"
+
+
+@pytest.mark.parametrize("heading", ["MultiWorkerMirroredStrategy", ONCE, "The same by `fit`"])
 def test_keras_trains_on_mirrors(names: dict[str, Any], heading: str) -> None:
     import keras
 

@@ -29,6 +29,7 @@ from ..transport.sockets import is_loopback
 from .context import LEADERS, NodeContext
 from .hub import Hub
 from .inbox import Inbox
+from .peers import Peers
 from .plan import NodePlan, spec_of
 from .ports import SHARED, shield
 from .roster import DONE, FAILED
@@ -133,6 +134,7 @@ class Body:
             *(self.number, job, index, spec),
             *(self.plan.default_fs, self.plan.working_dir, hub, port),
         )
+        context.peers = Peers(self.plan.server, self.number, self.plan.start)
         if isinstance(self.args, list):
             sys.argv = list(self.args)
         try:

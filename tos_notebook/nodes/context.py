@@ -11,6 +11,7 @@ from typing import Any, NoReturn, Protocol
 from ..errors import UnsupportedProgram
 from .feed import DataFeed
 from .hub import Hub
+from .peers import Peers
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +79,11 @@ class NodeContext:
     ----------
     num_workers : int
         Nodes that train, the chief included.
+    peers : Peers or None
+        How the node agrees with others on steps; see `DataFeed.synchronized_batches`.
     """
+
+    peers: Peers | None = None
 
     def __init__(
         self,
@@ -128,7 +133,8 @@ class NodeContext:
         input_mapping : mapping of str to str, optional
             From columns to tensors; see `DataFeed`.
         """
-        return DataFeed(self.mgr or Hub(), train_mode, qname_in, qname_out, input_mapping)
+        queues = qname_in, qname_out
+        return DataFeed(self.mgr or Hub(), train_mode, *queues, input_mapping, self.peers)
 
     def release_port(self) -> None:
         """Let other processes have the node's port, which is kept for it until now."""

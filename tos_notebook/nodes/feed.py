@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from time import monotonic
 from typing import Any
 
 from ..common.checks import at_least_one
+from ..errors import ConfigError
 from .hub import Hub
+from .peers import Peers
+
+PAUSE = 0.05
+"""Seconds between two looks at rows and at other nodes, while neither has come."""
+
+GRACE = 1.0
+"""Seconds without a row after which a node makes steps without rows, if another one has some."""
 
 
 class DataFeed:
@@ -23,6 +33,8 @@ class DataFeed:
     input_mapping : mapping of str to str, optional
         From columns to tensors: `next_batch` then returns a list for each tensor, in the order of
         the columns' names.
+    peers : Peers, optional
+        The other nodes, for `synchronized_batches`; `NodeContext.get_data_feed` knows them.
     """
 
     def __init__(
@@ -32,6 +44,7 @@ class DataFeed:
         qname_in: str = "input",
         qname_out: str = "output",
         input_mapping: Mapping[str, str] | None = None,
+        peers: Peers | None = None,
     ) -> None:
         self.mgr = mgr
         self.train_mode = train_mode
@@ -40,6 +53,9 @@ class DataFeed:
         columns = sorted((input_mapping or {}).items())
         self.input_tensors = [tensor for _, tensor in columns] if input_mapping else None
         self._queue = mgr.queue(qname_in)
+        self._peers = peers
+        self._steps = itertools.count(1)
+        self._last_row = monotonic()
         if not train_mode:
             mgr.queue(qname_out)
 
@@ -62,9 +78,14 @@ class DataFeed:
             The number is below 1.
         """
         at_least_one("batch_size", batch_size)
-        rows, self.done_feeding = self._queue.take(
-            batch_size, whole=not self.train_mode, for_results=not self.train_mode
-        )
+        return self._shaped(self._take(batch_size))
+
+    def _take(self, most: int, seconds: float | None = None) -> list[Any]:
+        with_results = not self.train_mode
+        rows, self.done_feeding = self._queue.take(most, with_results, with_results, seconds)
+        return rows
+
+    def _shaped(self, rows: list[Any]) -> Any:
         if self.input_tensors is None:
             return rows
         columns: Iterable[Sequence[Any]] = zip(*rows, strict=False) if rows else ()
@@ -73,6 +94,61 @@ class DataFeed:
             for tensor, column in zip(self.input_tensors, columns, strict=False)
         }
         return {tensor: [] if column is None else column for tensor, column in found.items()}
+
+    def synchronized_batches(self, batch_size: int, timeout: float = 600.0) -> Iterator[Any]:
+        """Yield batches until the feeds of all nodes that train are over: as many on each of them.
+
+        For steps that all nodes make together, as with MultiWorkerMirroredStrategy. A node that has
+        no rows, while another one has some, gets an empty batch. So every row is in one batch, and
+        none waits for a node that has left. All nodes have to read this, and the batches' rows are
+        their weights in the step: see the guide on TensorFlow clusters.
+
+        Parameters
+        ----------
+        batch_size : int
+            Rows at most.
+        timeout : float
+            Seconds without a word from another node, once this one's feed is over.
+
+        Yields
+        ------
+        list, or dict of str to list
+            As `next_batch` returns them.
+
+        Raises
+        ------
+        ConfigError
+            The number is below 1, or the feed does not know the other nodes.
+        WaitTimeout
+            Another node does not read its batches.
+        TransportError
+            The driver does not answer.
+        """
+        at_least_one("batch_size", batch_size)
+        if self._peers is None:
+            raise ConfigError(
+                "Expected a feed that knows the other nodes. Get it from ctx.get_data_feed()."
+            )
+        for step in self._steps:
+            rows = self._gather(self._peers, step, batch_size)
+            if rows:
+                self._peers.announce(self.qname_in, step)
+            elif self.done_feeding and not self._peers.go_on(self.qname_in, step, timeout):
+                return
+            yield self._shaped(rows)
+
+    def _gather(self, peers: Peers, step: int, batch_size: int) -> list[Any]:
+        """Return a whole batch, or what there is once other nodes wait, or the feed is over."""
+        found: list[Any] = []
+        while len(found) < batch_size and not self.done_feeding:
+            late = monotonic() - self._last_row > GRACE
+            more = self._take(batch_size - len(found), 0.0 if late else PAUSE)
+            found += more
+            if more:
+                self._last_row = monotonic()
+            elif late and peers.are_ready(self.qname_in, step, PAUSE):
+                break
+        return found
 
     def should_stop(self) -> bool:
         """Return whether the end of the feed was met."""

@@ -87,7 +87,9 @@ class RowQueue:
         fed = [block for block in self._blocks if block.source is not None]
         return len(fed) < MOST_BLOCKS and sum(map(len, fed)) < MOST_ROWS
 
-    def take(self, most: int, whole: bool, for_results: bool) -> tuple[list[Any], bool]:
+    def take(
+        self, most: int, whole: bool, for_results: bool, seconds: float | None = None
+    ) -> tuple[list[Any], bool]:
         """Wait for up to so many rows; once none are wanted, the feed has ended.
 
         Parameters
@@ -97,20 +99,22 @@ class RowQueue:
             Whether to stop at the end of a partition.
         for_results : bool
             Whether a result is given back for each.
+        seconds : float, optional
+            To wait for the next row; as long as it takes by default.
 
         Returns
         -------
         rows : list
-            Fewer at the end of the feed, or of a partition.
+            Fewer at the end of the feed, or of a partition, or of the seconds.
         ended : bool
             Whether the end of the feed was met.
         """
         found: list[Any] = []
         with self._changed:
             while len(found) < most:
-                self._changed.wait_for(lambda: self._blocks or not self._wanted())
+                self._changed.wait_for(lambda: self._blocks or not self._wanted(), seconds)
                 if not self._blocks:
-                    return found, True
+                    return found, not self._wanted()
                 block = self._blocks[0]
                 if block.source is None and block.rows[0] is None:
                     self._drop(1)

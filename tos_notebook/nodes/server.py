@@ -7,6 +7,7 @@ What may be asked, in JSON::
     {"await": seconds, "count": n}         the same, once so many have
     {"beat": seconds, ...}                 a node's news; the answer has its orders
     {"left": outcome, ...}                 how a node has ended
+    {"step": number, ...}                  whether another node has rows for it; see `Steps`
     {"where": executor, "host": host}      which node a task is to feed
     {"feed_failed": name, "text": ...}     why a task could not feed its rows
     {"finish": true}                       the end of the feed is asked for
@@ -24,6 +25,7 @@ from ..wire.messages import Refused
 from ..wire.refusals import error_of
 from .plan import ServerAddress
 from .roster import LONGEST_LINE, LOST, Node, Roster
+from .steps import Steps
 from .talk import Message, Talk, TalkServer
 
 LONGEST_TURN = 30.0
@@ -64,6 +66,7 @@ class NodeServer:
         self, roster: Roster, endpoint: Endpoint = LOOPBACK, contact: str | None = None
     ) -> None:
         self.roster = roster
+        self._steps = Steps(roster)
         secret: Secret = new_secret()
         self._server = TalkServer(secret, self._serve, endpoint)
         host, port = self._server.address
@@ -128,6 +131,8 @@ class NodeServer:
             return {"done": done, "whole": roster.whole, "cluster": roster.cluster}
         if "info" in message:
             return {"cluster": roster.cluster}
+        if "step" in message:
+            return self._steps.answer(message)
         if "feed_failed" in message:
             refused = Refused(str(message["feed_failed"]), str(message.get("text", "")))
             roster.fail_feed(error_of(refused))
