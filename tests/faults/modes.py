@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tos_notebook.strategies import AllReduce, TreeAggregate
+from tos_notebook.strategies import AllReduce, TensorFlowCluster, TreeAggregate
 
 EVERY = ("total", "batches", "order")
 EXACT = ("total", "batches")
@@ -78,6 +78,12 @@ def _iterations(name: str, **options: Any) -> Mode:
     return Mode(name, {"strategy": strategy}, "run", whole=True, jobs=strategy.jobs)
 
 
+def _served() -> Mode:
+    # Some clusters have nodes that are not this host's.
+    strategy = TensorFlowCluster(ps=2, sync=True, insecure_network=True)
+    return Mode("tensorflow", {"strategy": strategy})
+
+
 MODES = {
     mode.name: mode
     for mode in (
@@ -86,6 +92,7 @@ MODES = {
         *(_gradients(algorithm, "continue") for algorithm in ("ring", "star")),
         _parameters("diloco", "ring", "run"),
         _parameters("median", "direct", "means"),
+        _served(),
         _iterations("tree"),
         # With one level, the driver adds up in the order of the partitions.
         _iterations("tree:jobs", jobs=True, depth=1),

@@ -12,6 +12,7 @@ from typing import Any
 
 MESH = "strategies.allreduce.mesh_exchange", "MeshExchange"
 SERVED = "strategies.ps.exchange", "ParameterExchange"
+SESSION = "strategies.tensorflow.exchange", "SessionExchange"
 RECORDED = "worker.recording", "RecordedExchange"
 SUMMING = "reduction.reducer", "Reducer"
 GATHERING = "reduction.gathered", "GatheringReducer"
@@ -20,13 +21,13 @@ REPORT = "push"
 """Of each exchange; its last argument is called once the report is sent."""
 
 PLACES: dict[str, tuple[tuple[tuple[str, str], str], ...]] = {
-    "computing": ((MESH, "_weigh"), (SERVED, "write"), (RECORDED, "write")),
+    "computing": ((MESH, "_weigh"), (SERVED, "write"), (SESSION, "write"), (RECORDED, "write")),
     # What others add has been sent, and nothing was added here.
     "reducing": ((SUMMING, "_add"), (GATHERING, "_add")),
     # Its part of the mean has been sent, and those of others have not come.
     "gathering": ((SUMMING, "_copy"),),
-    "unreported": ((MESH, REPORT), (SERVED, REPORT), (RECORDED, REPORT)),
-    "reported": ((MESH, REPORT), (SERVED, REPORT)),
+    "unreported": ((MESH, REPORT), (SERVED, REPORT), (SESSION, REPORT), (RECORDED, REPORT)),
+    "reported": ((MESH, REPORT), (SERVED, REPORT), (SESSION, REPORT)),
 }
 """Classes and their methods, by moment."""
 

@@ -7,11 +7,13 @@ import select
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from ..common.arrays import Array
+from ..common.threads import in_thread
 from ..errors import ClusterUnreachable, WaitTimeout
 from ..readable import readable
 from .import_guard import without_keras
@@ -25,6 +27,11 @@ STARTED = 120.0
 
 END = 5.0
 """Seconds for a server to end."""
+
+TURN = 0.2
+"""Seconds between two looks at whether servers live, while one is to answer."""
+
+Result = TypeVar("Result")
 
 
 class VariableServers:
@@ -77,6 +84,35 @@ class VariableServers:
             self._ports.append(int(line))
         return self._ports
 
+    def watch(self, call: Callable[[], Result]) -> Result:
+        """Make a call of TensorFlow on the servers, and return what it does.
+
+        TensorFlow itself waits for a server that has ended until `served_graph.ANSWER`. A thread
+        does so, and the caller does not.
+
+        Raises
+        ------
+        ClusterUnreachable
+            One has ended, or ends meanwhile.
+        """
+        self.check()
+        made = in_thread("served-variables", call)
+        while True:
+            try:
+                return made.result(TURN)
+            except (tf.errors.UnavailableError, tf.errors.AbortedError):
+                # Its connections end before the process does.
+                self._await_end()
+                raise
+            except TimeoutError:
+                self.check()
+
+    def _await_end(self) -> None:
+        deadline, pause = time.monotonic() + END, threading.Event()
+        while time.monotonic() < deadline:
+            self.check()
+            pause.wait(0.02)
+
     def check(self) -> None:
         """Raise ClusterUnreachable if one has ended."""
         for task, process in enumerate(self._processes):
@@ -106,6 +142,7 @@ class ServedVariables:
     Parameters
     ----------
     packed : PackedGraph
+    processes : VariableServers
     servers : sequence of str
         Their addresses, as host:port.
     values : mapping of str to ndarray
@@ -113,9 +150,13 @@ class ServedVariables:
     """
 
     def __init__(
-        self, packed: PackedGraph, servers: Sequence[str], values: Mapping[str, Array]
+        self,
+        packed: PackedGraph,
+        processes: VariableServers,
+        servers: Sequence[str],
+        values: Mapping[str, Array],
     ) -> None:
-        self._packed, self._servers = packed, list(servers)
+        self._packed, self._processes, self._servers = packed, processes, list(servers)
         names = packed.parts.variables
         with tf.Graph().as_default() as graph:
             packed.add(names, {}, len(servers), "")
@@ -135,12 +176,15 @@ class ServedVariables:
             placeholder, assign = self._writes[name]
             feed[placeholder] = value
             runs.append(assign)
-        self._session.run(runs, feed)
+        self._run(self._session, runs, feed)
 
     def read(self) -> dict[str, Array]:
         """Return the values of all variables, by name."""
-        found: dict[str, Array] = self._session.run(self._reads)
+        found: dict[str, Array] = self._run(self._session, self._reads)
         return found
+
+    def _run(self, session: Any, fetches: Any, feed: Mapping[Any, Any] | None = None) -> Any:
+        return self._processes.watch(lambda: session.run(fetches, feed))
 
     def update(self, shares: Mapping[int, float]) -> None:
         """Make the optimizer's step by the mean of the gradients that wait.
@@ -154,7 +198,7 @@ class ServedVariables:
         if partitions not in self._steps:
             self._steps[partitions] = self._step(partitions)
         session, weights, runs = self._steps[partitions]
-        session.run(runs, {weights: list(shares.values())} | self._constants(session))
+        self._run(session, runs, {weights: list(shares.values())} | self._constants(session))
 
     def _constants(self, session: Any) -> dict[Any, Array]:
         return {
@@ -185,6 +229,10 @@ class ServedVariables:
         return connect(graph, self._servers), weights, runs
 
     def close(self) -> None:
-        """Close the sessions."""
+        """Close the sessions, unless a server is lost, for which they would wait."""
         for session in (self._session, *(session for session, _, _ in self._steps.values())):
-            session.close()
+            try:
+                self._processes.watch(session.close)
+            except ClusterUnreachable:
+                # Nor does it close itself when nobody knows it any more.
+                session._closed = True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -74,7 +75,8 @@ class ServedParameters:
                 if stays_here(self._host):
                     self._shields = [s for port in self._servers.ports() for s in shield(port)]
                 self.addresses = [f"{host}:{port}" for port in self._servers.ports()]
-                self._served = ServedVariables(self._packed, self.addresses, self._values)
+                place = self._servers, self.addresses
+                self._served = ServedVariables(self._packed, *place, self._values)
 
     def check(self) -> None:
         """Raise ClusterUnreachable if a server was lost."""
@@ -91,10 +93,8 @@ class ServedParameters:
                 return
             try:
                 if served is not None:
-                    # A session whose server is lost would wait for it.
-                    servers.check()
-                    self._values = served.read()
-                    served.close()
+                    with closing(served):
+                        self._values = served.read()
             finally:
                 servers.close()
                 for sock in self._shields:
