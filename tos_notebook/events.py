@@ -82,8 +82,8 @@ class MilestoneCommitted(WorkerEvent):
     samples: int
     loss: float
     """Mean over the milestone's samples."""
-    staleness: int
-    """Versions between the pull and the push."""
+    staleness: int | None
+    """Versions between the pull and the push; None where the strategy cannot count them."""
     version: int
     """The center's after the merge."""
     compute: float

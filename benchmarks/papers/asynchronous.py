@@ -58,4 +58,4 @@ def train(
 
 def mean_staleness(pushes: Sequence[MilestoneCommitted], workers: int) -> float:
     """Return the mean staleness of the pushes after the warm-up."""
-    return mean(push.staleness for push in pushes if push.version > WARM_UP * workers)
+    return mean(push.staleness or 0 for push in pushes if push.version > WARM_UP * workers)

@@ -78,6 +78,9 @@ def test_every_batch_counts_once_in_shared_variables(train: Train) -> None:
     rows = np.arange(1.0, 1001.0)
     run = train(program, strategy="tensorflow", batch_size=7).run((rows,), epochs=2)
     assert list(run.parameters()["total"]) == [2 * rows.sum(), 2000.0]
+    # Nobody counts how often others have changed the variables between a worker's steps.
+    assert run.history["staleness"].isna().all()
+    assert np.isnan(run.status.staleness)
 
 
 def test_a_paused_run_moves_no_variable_and_continues_by_another_learning_rate(

@@ -94,7 +94,7 @@ class Member:
         self,
         push: Push,
         version: int,
-        staleness: int,
+        staleness: int | None,
         traffic: tuple[int, int] | Traffic,
         workers: int,
         optimizer_steps: int,

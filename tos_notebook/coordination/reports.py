@@ -127,7 +127,7 @@ class Reports:
         member: Member,
         message: Push,
         version: int,
-        staleness: int,
+        staleness: int | None,
         traffic: tuple[int, int] | Traffic,
         workers: int,
         optimizer_steps: int | None = None,
@@ -138,8 +138,10 @@ class Reports:
         ----------
         member : Member
         message : Push
-        version, staleness : int
-            The version that it made, and how many came between its base and this.
+        version : int
+            That it made.
+        staleness : int or None
+            How many came between its base and this; None where nobody knows.
         traffic : tuple of int, or Traffic
             Bytes of parameters that came from the worker, and went to it.
         workers : int

@@ -57,8 +57,9 @@ class RunStatus:
     loss: float
     """Mean over the latest milestones; NaN before any push."""
     staleness: float
-    """Versions, mean over all milestones; NaN before any push, and where all workers make each step
-    together, so that nothing is stale."""
+    """Versions, mean over all milestones; NaN before any push, where all workers make each step
+    together, so that nothing is stale, and where they share TensorFlow's variables, whose changes
+    nobody counts."""
     elapsed: float
     """Seconds since the run's start. Pauses count; the time between the death of its process and a
     resume does not."""

@@ -49,6 +49,13 @@ PARTS = {"compute": COLORS[0], "exchange": COLORS[4], "wait": GREY}
 Vector = npt.NDArray[np.float64]
 
 
+UNCOUNTED = (
+    "Staleness is not shown: workers change variables<br>"
+    "between each other's steps, and nobody counts these changes."
+)
+"""Why."""
+
+
 def figure(history: History, validation: Sequence[Validated] = ()) -> go.Figure:
     """Draw loss, throughput and milestones of a run, and its staleness or its workers' time.
 
@@ -67,13 +74,14 @@ def figure(history: History, validation: Sequence[Validated] = ()) -> go.Figure:
         there is but one executor; how many milestones had which staleness. Time counts from
         the beginning of the first milestone. The staleness has its mean marked, and the mean that
         theory predicts of so many workers; below stand the gauges of `tos_notebook.theory`.
-        Where all workers make each step together nothing is stale: instead, what share of its time
-        each executor, or each partition, computes, exchanges and waits for the others.
+        Where all workers make each step together nothing is stale, and of TensorFlow's own servers
+        nobody counts versions: instead, what share of its time each executor, or each partition,
+        computes, exchanges and waits for the others.
     """
     from plotly.subplots import make_subplots
 
     frame = history.frame()
-    last = "Time of workers" if history.lockstep else "Staleness"
+    last = "Staleness" if history.stale else "Time of workers"
     drawing = make_subplots(
         rows=2,
         cols=2,
@@ -86,23 +94,25 @@ def figure(history: History, validation: Sequence[Validated] = ()) -> go.Figure:
         _draw_loss(drawing, frame)
         _draw_throughput(drawing, frame)
         _draw_milestones(drawing, frame)
-        if history.lockstep:
-            _draw_times(drawing, frame)
-        else:
+        if history.stale:
             _draw_staleness(drawing, frame)
             _draw_theory(drawing, frame)
+        else:
+            _draw_times(drawing, frame)
+            if not history.lockstep:
+                _note_below(drawing, UNCOUNTED)
     if evaluations:
         _draw_validation(drawing, evaluations)
-    _label(drawing, history.lockstep)
+    _label(drawing, history.stale)
     return drawing
 
 
-def _label(drawing: go.Figure, lockstep: bool) -> None:
+def _label(drawing: go.Figure, stale: bool) -> None:
     texts = {
         (1, 1): ("samples trained", "loss (mean per sample)"),
         (1, 2): ("time (s)", "samples per second"),
         (2, 1): ("time (s)", "milestones"),
-        (2, 2): ("share of its time", "") if lockstep else ("staleness (versions)", "milestones"),
+        (2, 2): ("staleness (versions)", "milestones") if stale else ("share of its time", ""),
     }
     for (row, col), (x, y) in texts.items():
         drawing.update_xaxes(title_text=x, rangemode="tozero", row=row, col=col)
@@ -262,8 +272,12 @@ def _draw_theory(drawing: go.Figure, frame: pd.DataFrame) -> None:
             row=2,
             col=2,
         )
+    _note_below(drawing, _caption(workers, measured))
+
+
+def _note_below(drawing: go.Figure, text: str) -> None:
     drawing.add_annotation(
-        text=_caption(workers, measured),
+        text=text,
         showarrow=False,
         font={"size": 11},
         x=0.5,

@@ -131,8 +131,8 @@ class History:
             executor, host, attempt, sequence, steps, samples, loss, one float64 column per
             metric, staleness and version (versions), compute, wait and exchange (s), bytes_up and
             bytes_down, workers (how many trained then). A metric that a milestone did not have is
-            NaN; one named as another column gets the suffix ``_metric``, as
-            often as it takes.
+            NaN, and so is a staleness that nobody counts; one named as another column gets the
+            suffix ``_metric``, as often as it takes.
         """
         import pandas as pd
 
@@ -141,6 +141,8 @@ class History:
             columns = {name: _copy(column) for name, column in self._columns.items()}
             metrics = {name: _copy(column) for name, column in self._metrics.items()}
         columns["epoch"] += 1
+        if self._tally.uncounted:
+            columns["staleness"] = np.full(len(columns["epoch"]), math.nan)
         ordered = [*_BEFORE_METRICS, *metrics, *_AFTER_METRICS]
         # Of two workers whose pushes came at once, the later one may have reported first.
         return pd.DataFrame(columns | metrics)[ordered].sort_values(
@@ -180,6 +182,8 @@ class History:
         with self._lock:
             rows = [_worker_row(key, worker) for key, worker in self._tally.workers.items()]
         table = pd.DataFrame(rows, columns=list(_WORKER_DTYPES)).astype(_WORKER_DTYPES)
+        if self._tally.uncounted:
+            table["staleness_max"] = math.nan
         return table.sort_values(["executor", "host", "partition"], ignore_index=True)
 
     def paces(self) -> Paces:
@@ -203,6 +207,11 @@ class History:
         """Whether all workers make each step together."""
         return self._tally.lockstep
 
+    @property
+    def stale(self) -> bool:
+        """Whether there is a staleness to show."""
+        return self._tally.stale
+
     def totals(self) -> Totals:
         """Return the run's sums as they stand."""
         with self._lock:
@@ -213,7 +222,8 @@ class History:
         recent, self._recent = self._recent, []
         rows = len(self._columns["time"])
         for name, column in self._columns.items():
-            column.extend(map(attrgetter(name), recent))
+            value_of = _staleness if name == "staleness" else attrgetter(name)
+            column.extend(map(value_of, recent))
         for name in dict.fromkeys(chain.from_iterable(event.metrics for event in recent)):
             values = [event.metrics.get(name, math.nan) for event in recent]
             kept = self._metric(name, rows)
@@ -248,6 +258,11 @@ _WORKER_DTYPES = {
     "bytes_down": "int64",
     "lost": "int64",
 }
+
+
+def _staleness(event: events.MilestoneCommitted) -> int:
+    # `History.frame` says where nobody counts it.
+    return event.staleness or 0
 
 
 def _worker_row(key: WorkerKey, worker: WorkerTally) -> dict[str, object]:

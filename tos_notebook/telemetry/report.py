@@ -100,7 +100,7 @@ def _links_table(found: LinkRates) -> str:
 
 def _workers_table(history: History) -> str:
     table = history.workers()
-    if history.lockstep:
+    if not history.stale:
         table = table.drop(columns=["staleness_mean", "staleness_max"])
     formats = {
         "executor": readable,

@@ -56,9 +56,9 @@ class Totals:
     loss: float
     """Mean per sample over the last `RECENT` milestones."""
     staleness_mean: float
-    """Versions, mean over all milestones; NaN as well where nothing can be stale."""
+    """Versions, mean over all milestones; NaN as well where nothing can be stale, or is counted."""
     recent_staleness: float
-    """Versions, mean over the last `STEADY` milestones; NaN as well where nothing can be stale."""
+    """The same over the last `STEADY` milestones."""
     recent_workers: float
     """How many trained at once, mean over the same milestones."""
     elapsed: float
@@ -82,6 +82,8 @@ class WorkerTally:
     """Seconds computing and exchanging."""
     waited: float = 0.0
     """Seconds waiting: told to, or for others of a step."""
+    counted: int = 0
+    """Milestones whose staleness is known."""
     staleness_sum: int = 0
     staleness_max: int = 0
     loss: float = math.nan
@@ -98,8 +100,10 @@ class WorkerTally:
         self.samples += event.samples
         self.busy += event.compute + event.exchange
         self.waited += event.wait
-        self.staleness_sum += event.staleness
-        self.staleness_max = max(self.staleness_max, event.staleness)
+        if event.staleness is not None:
+            self.counted += 1
+            self.staleness_sum += event.staleness
+            self.staleness_max = max(self.staleness_max, event.staleness)
         self.loss = event.loss
         self.bytes_up += event.bytes_up
         self.bytes_down += event.bytes_down
@@ -121,8 +125,8 @@ class WorkerTally:
 
     @property
     def staleness_mean(self) -> float:
-        """Versions, mean over milestones; NaN before any."""
-        return self.staleness_sum / self.milestones if self.milestones else math.nan
+        """Versions, mean over milestones; NaN before any, and where nobody counts them."""
+        return self.staleness_sum / self.counted if self.counted else math.nan
 
 
 class TrainingClock:
@@ -160,6 +164,8 @@ class Tally:
     clock : TrainingClock
     lockstep : bool
         Whether all workers make each step together.
+    uncounted : bool
+        Whether milestones may be stale, and nobody counts how much.
     links : LinkMeter
         Counts only while they do.
     lost : dict of WorkerLost
@@ -172,6 +178,7 @@ class Tally:
         self._epochs = 0
         self._samples_total: int | None = None
         self.lockstep = False
+        self.uncounted = False
         self._milestones = 0
         self._samples = 0
         self._steps = 0
@@ -179,7 +186,7 @@ class Tally:
         # Milestones that can be stale.
         self._apart = 0
         self._recent: deque[tuple[int, Mapping[str, float]]] = deque(maxlen=RECENT)
-        self._steady: deque[tuple[int, int]] = deque(maxlen=STEADY)
+        self._steady: deque[tuple[float, int]] = deque(maxlen=STEADY)
         self._first: MilestoneCommitted | None = None
         self._before = 0
         self.clock = TrainingClock()
@@ -224,10 +231,15 @@ class Tally:
             if isinstance(event, WorkerLost):
                 self.lost[event.partition] = event
 
+    @property
+    def stale(self) -> bool:
+        """Whether milestones may be stale, and say how much."""
+        return not (self.lockstep or self.uncounted)
+
     def totals(self) -> Totals:
         """Return the sums as they stand."""
         recent_staleness, recent_workers = self._steady_means()
-        stale = self._apart > 0 and not self.lockstep
+        stale = self._apart > 0 and self.stale
         means = self._recent_means()
         return Totals(
             epoch=self._epoch,
@@ -278,11 +290,12 @@ class Tally:
         self._milestones += 1
         self._samples += event.samples
         self._steps += event.optimizer_steps
-        self._staleness += event.staleness
+        self.uncounted = event.staleness is None
+        self._staleness += event.staleness or 0
         self._apart += not self.lockstep
         # A metric may be called loss; none is called nothing.
         self._recent.append((event.samples, {"": event.loss, **event.metrics}))
-        self._steady.append((event.staleness, event.workers))
+        self._steady.append((event.staleness or 0, event.workers))
         self._worker(event).milestone(event)
         if self.lockstep:
             self.links.add(event)

@@ -110,7 +110,7 @@ class Lanes(Journal[tuple[Row, float, MilestoneCommitted]]):
         Worker, end, compute, wait, exchange, staleness.
         """
         table = [
-            (row.index, time, e.compute, e.wait, e.exchange, e.staleness)
+            (row.index, time, e.compute, e.wait, e.exchange, e.staleness or 0)
             for row, time, e in self.added_since(serial, most)
             if row.index >= 0
         ]

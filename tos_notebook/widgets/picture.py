@@ -141,9 +141,7 @@ def html(news: News) -> str:
 def _details(news: News) -> list[str]:
     state = news.state
     return [
-        _workers(state["workers"], state["run"]["lockstep"])
-        if state["totals"]["milestones"]
-        else "",
+        _workers(state["workers"], state["run"]) if state["totals"]["milestones"] else "",
         "<p><strong>How it was run</strong></p>",
         '<table cellpadding="4">',
         *(_fact(name, text) for name, text in _facts(news)),
@@ -182,7 +180,7 @@ def _facts(news: News) -> list[tuple[str, str]]:
     whole = 2 * run["model_bytes"] * totals["milestones"]
     if whole > 1.05 * totals["bytes"] > 0:
         each += f", {whole / totals['bytes']:.1f} times less than as they are"
-    rate, stale = run["learning_rate"], not run["lockstep"]
+    rate, stale = run["learning_rate"], _is_stale(run)
     interval = run["sync_interval"]
     validated = ", ".join(f"{name} {words(v)}" for name, v in totals["validation"].items())
     facts = [
@@ -314,10 +312,16 @@ def _alt(name: str, curves: list[Curve], loss: float | None, over: str = "sample
     return f"{'; '.join(lines)}; over {until:,} {over}.".capitalize()
 
 
-def _workers(rows: Sequence[Plain], lockstep: bool) -> str:
+def _is_stale(run: RunInfo) -> bool:
+    """Whether pushes are merged one by one, so that their staleness is counted."""
+    return not run["lockstep"] and run["combiner"] is not None
+
+
+def _workers(rows: Sequence[Plain], run: RunInfo) -> str:
     if not rows:
         return ""
-    columns = [c for c in COLUMNS if c[1] not in (APART if lockstep else TOGETHER)]
+    unfit = {*(() if run["lockstep"] else TOGETHER), *(() if _is_stale(run) else APART)}
+    columns = [c for c in COLUMNS if c[1] not in unfit]
     heads = "".join(f'<th scope="col"{_align(key)}>{name}</th>' for name, key in columns)
     lines = [
         "<tr>" + "".join(_cell(key, row[key]) for _, key in columns) + "</tr>"

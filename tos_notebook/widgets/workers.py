@@ -223,7 +223,7 @@ def _plain(row: Row, now: float, state: str, note: str) -> Plain:
         "waiting": short(spent.share(spent.wait), 3),
         "staleness": row.staleness,
         "staleness_mean": short(tally.staleness_mean, 3),
-        "staleness_max": tally.staleness_max if tally.milestones else None,
+        "staleness_max": tally.staleness_max if tally.counted else None,
         "age": round(max(0.0, now - row.heard), 1),
         "sent": tally.bytes_up,
         "received": tally.bytes_down,

@@ -259,3 +259,14 @@ def test_where_all_make_each_step_together_the_time_of_workers_is_drawn() -> Non
     assert texts == ["Loss", "Throughput", "Milestones", "Time of workers"]
     assert drawing.layout.shapes == ()
     assert drawing.layout.xaxis4.title.text == "share of its time"
+
+
+def test_where_nobody_counts_how_stale_steps_are_the_time_of_workers_is_drawn() -> None:
+    result = History()
+    result(started())
+    result(milestone(staleness=None))
+    *titles, why = [note.text for note in figure(result).layout.annotations]
+    assert titles == ["Loss", "Throughput", "Milestones", "Time of workers"]
+    assert "nobody counts" in why
+    assert result.frame()["staleness"].isna().all()
+    assert result.workers()[["staleness_mean", "staleness_max"]].isna().all(axis=None)

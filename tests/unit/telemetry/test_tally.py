@@ -131,6 +131,14 @@ def test_failure_and_loss_of_one_attempt_count_once() -> None:
     assert counted.workers["1", "node", 0].lost == 1
 
 
+def test_a_staleness_that_nobody_counts_is_unknown_and_not_zero() -> None:
+    found = tally(started(), milestone(staleness=None), milestone(staleness=None))
+    assert math.isnan(found.totals().staleness_mean)
+    assert math.isnan(found.totals().recent_staleness)
+    assert math.isnan(found.workers["1", "node", 0].staleness_mean)
+    assert found.totals().recent_workers == 2
+
+
 def test_staleness_is_told_while_a_strategy_trains_by_which_something_can_be_stale() -> None:
     """Steps that all workers make together are not stale, and are no part of the mean."""
     apart, together = milestone(staleness=4), milestone(staleness=0)

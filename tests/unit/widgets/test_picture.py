@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import re
+from dataclasses import replace
 from html import escape
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.settings import SAMPLED, TOGETHER
+from tests.support.settings import SAMPLED, SETTINGS, TOGETHER
 from tests.unit.telemetry.samples import joined, milestone, started
 from tests.unit.widgets.support import FACTS, FakeRun, mimebundle
 from tos_notebook import events
@@ -83,6 +84,14 @@ def test_of_steps_made_together_it_shows_who_waits_and_nothing_stale() -> None:
         assert text not in page
     run.settings = SAMPLED
     assert "Exchange every" not in mimebundle(Result(run))["text/html"]  # type: ignore[arg-type]
+
+
+def test_it_shows_no_staleness_where_no_combiner_counts_it() -> None:
+    run = FakeRun(trained(staleness=None))
+    run.settings = replace(SETTINGS, strategy="tensorflow", combiner=None)
+    page = mimebundle(Result(run))["text/html"]  # type: ignore[arg-type]
+    for text in ("taleness", "Sync mode", "ombiner", "None", "Reduces"):
+        assert text not in page
 
 
 def test_of_steps_made_together_it_says_what_they_cost_and_who_is_the_slowest() -> None:

@@ -37,7 +37,8 @@ class Counting:
         try:
             if merging and message.finite:
                 version = self._parameters.count()
-                self._reports.merged(member, message, version, 0, (0, 0), workers)
+                # Others change the variables between this worker's steps, and nobody counts that.
+                self._reports.merged(member, message, version, None, (0, 0), workers)
             elif merging:
                 self._refuse(member, message)
                 status = "skipped"

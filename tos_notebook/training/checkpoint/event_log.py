@@ -32,6 +32,8 @@ _WHOLE = (
     "epoch", "partition", "attempt", "sequence", "steps", "optimizer_steps", "samples",
     "staleness", "version", "bytes_up", "bytes_down", "workers",
 )  # fmt: skip
+_UNKNOWN = -1
+"""Stands for a staleness that nobody has counted."""
 _REAL = ("time", "loss", "compute", "wait", "exchange")
 _TEXT = ("executor", "host")
 
@@ -89,7 +91,8 @@ def columns(events: Sequence[Event]) -> tuple[dict[str, Any], list[Array]]:
         else:
             others.append([seen, type(event).__name__, asdict(event)])
     names = list(dict.fromkeys(name for e in milestones for name in e.metrics))
-    arrays = [np.array([getattr(e, n) for e in milestones], np.int64) for n in _WHOLE]
+    whole = [[getattr(e, n) for e in milestones] for n in _WHOLE]
+    arrays = [np.array([_UNKNOWN if v is None else v for v in w], np.int64) for w in whole]
     arrays += [np.array([getattr(e, n) for e in milestones], np.float64) for n in _REAL]
     texts = []
     for name in _TEXT:
@@ -120,6 +123,7 @@ def events(sealed: Sealed, name: str) -> list[Event]:
 def _events(value: dict[str, Any], given: list[list[Any]]) -> list[Event]:
     plain, texts = len(_WHOLE) + len(_REAL), value["texts"]
     named = dict(zip((*_WHOLE, *_REAL), given[:plain], strict=True))
+    named["staleness"] = [None if v == _UNKNOWN else v for v in named["staleness"]]
     for number, name in enumerate(_TEXT):
         if not all(isinstance(text, str) for text in texts[number]):
             raise TypeError(f"expected texts for {name}, got {texts[number]!r:.80}")

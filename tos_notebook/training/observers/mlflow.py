@@ -172,7 +172,8 @@ def _means(event: MilestoneCommitted, stale: bool) -> dict[str, float]:
         free_name(name, taken) if name in _OWN or name.startswith("val_") else name: value
         for name, value in event.metrics.items()
     }
-    staleness = {"staleness": float(event.staleness)} if stale else {}
+    known = event.staleness if stale else None
+    staleness = {} if known is None else {"staleness": float(known)}
     return {"loss": event.loss, **metrics, **staleness}
 
 

@@ -61,7 +61,9 @@ WRITING_TIMEOUT = 60.0
 
 def _means(event: MilestoneCommitted, stale: bool) -> dict[str, float]:
     """Return what is averaged over milestones, by tag; `stale`: staleness, too."""
-    common = {"loss": event.loss} | ({"staleness": float(event.staleness)} if stale else {})
+    common = {"loss": event.loss}
+    if stale and event.staleness is not None:
+        common["staleness"] = float(event.staleness)
     metrics = {
         free_name(name, {*_OWN, *event.metrics}) if name in _OWN else name: value
         for name, value in event.metrics.items()

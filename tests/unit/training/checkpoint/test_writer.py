@@ -785,7 +785,8 @@ def test_a_damaged_checkpoint_is_passed_over_and_several_are_named(scene: Scene)
 def test_events_come_back_in_their_order_with_metrics_of_their_own() -> None:
     def milestone(version: int, metrics: dict[str, float]) -> MilestoneCommitted:
         return MilestoneCommitted(
-            float(version), 0, 1, "e", f"h{version}", 0, version, 2, 2, 3, 0.5, 1, version,
+            float(version), 0, 1, "e", f"h{version}", 0, version, 2, 2, 3, 0.5,
+            None if version == 2 else 1, version,
             0.1, 0.2, 0.3, 4, 5, metrics, 2,
         )  # fmt: skip
 
