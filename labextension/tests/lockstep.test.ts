@@ -47,6 +47,23 @@ describe("a view", () => {
     ]);
   });
 
+  it("shows nothing of staleness where no combiner counts it, and none of steps made together", () => {
+    const state = parts([2, 1], { strategy: "tensorflow", combiner: null });
+    state.workers = [worker(0, { staleness: null, staleness_mean: null, staleness_max: null })];
+    show(state);
+    expect(text(".tos-about")).toBe("Keras model · tensorflow · fp32 · local[2]");
+    expect(text(".tos-facts")).not.toContain("staleness");
+    const lanes = root.querySelector('[data-tos="lanes"]');
+    expect(lanes?.textContent).not.toContain("colored by staleness");
+    expect(lanes?.textContent).not.toContain("reduce");
+    expect(lanes?.querySelector("canvas")?.getAttribute("aria-label")).not.toContain("staleness");
+    const heads = [...root.querySelectorAll<HTMLElement>('[data-tos="workers"] th')];
+    const shown = heads.filter(({ hidden }) => !hidden).map(({ textContent }) => textContent);
+    expect(shown).toContain("Last sync");
+    for (const name of ["Staleness", "Reduces", "Waits"]) expect(shown).not.toContain(name);
+    expect(root.querySelector<HTMLElement>('[data-tos="theory"]')?.hidden).toBe(true);
+  });
+
   it("says what steps made together cost, and for whom the others wait", () => {
     const state = parts([2, 1], { lockstep: true });
     const slowest = { executor: "1", partition: 0, waiting: 0.01, others: 0.4 };

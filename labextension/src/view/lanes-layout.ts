@@ -1,6 +1,6 @@
 /** Where each milestone goes: pure, so that it can be tested and timed without a canvas. */
 
-import { inLockstep } from "./lockstep";
+import { hasStaleness } from "./lockstep";
 import { LANE_ROWS, type Mark, type RunModel, type Worker } from "./model";
 import { t } from "./text";
 import { STALENESS_STEPS } from "./theme";
@@ -168,7 +168,9 @@ export function lanesSummary(model: RunModel, layout: Layout): string {
       : t("The last %1 seconds of %2 workers on %3 executors", ...sizes);
   const lost = model.marks.filter(({ kind }) => kind !== "retry").length;
   const retries = model.marks.length - lost;
-  if (inLockstep(model.run)) return t("%1; %2 retries and %3 losses so far.", shown, retries, lost);
+  if (!hasStaleness(model.run)) {
+    return t("%1; %2 retries and %3 losses so far.", shown, retries, lost);
+  }
   const worst = layout.worst > 4 ? layout.worst : worstStaleness(model, from);
   return t(
     "%1; highest staleness %2; %3 retries and %4 losses so far.",

@@ -5,7 +5,7 @@ import { h, setAttribute, setText } from "./dom";
 import { duration, shortened } from "./format";
 import { lanesSummary, layOut, stalenessBounds } from "./lanes-layout";
 import type { Boxes, Layout } from "./lanes-layout";
-import { inLockstep } from "./lockstep";
+import { hasStaleness, inLockstep } from "./lockstep";
 import { LANE_ROWS, type RunModel } from "./model";
 import { t } from "./text";
 import type { Theme } from "./theme";
@@ -62,7 +62,7 @@ export class Lanes {
     const layout = layOut(model, width - LABEL);
     this.layout = layout;
     setAttribute(this.canvas, "aria-label", lanesSummary(model, layout));
-    this.drawLegend(layout, inLockstep(model.run));
+    this.drawLegend(layout, inLockstep(model.run), hasStaleness(model.run));
     const costs = costsText(model.totals?.costs);
     this.costs.hidden = costs === "";
     setText(this.costs, costs);
@@ -167,13 +167,13 @@ export class Lanes {
     context.fillText(duration(to), width, height);
   }
 
-  private drawLegend(layout: Layout, lockstep: boolean): void {
-    setText(this.computed, lockstep ? t("compute") : t("compute, colored by staleness"));
+  private drawLegend(layout: Layout, lockstep: boolean, stale: boolean): void {
+    setText(this.computed, stale ? t("compute, colored by staleness") : t("compute"));
     setText(this.exchanged, lockstep ? t("reduce (exchange)") : t("exchange"));
     setText(this.waited, lockstep ? t("wait for others, or a pause") : t("wait"));
-    this.legend.hidden = lockstep;
+    this.legend.hidden = !stale;
     // Elsewhere the steps of staleness show the colors of what is computed.
-    this.computeKey.hidden = !lockstep;
+    this.computeKey.hidden = stale;
     const bounds = stalenessBounds(layout.worst);
     if (this.legend.dataset.worst === String(layout.worst)) return;
     this.legend.dataset.worst = String(layout.worst);
@@ -242,6 +242,9 @@ export function describe(
     const [exchanged, waited, computed] = [exchange[i], wait[i], compute[i]].map(duration);
     if (inLockstep(model.run)) {
       return t("%1: reduce %2, wait %3, compute %4", who, exchanged, waited, computed);
+    }
+    if (!hasStaleness(model.run)) {
+      return t("%1: exchange %2, wait %3, compute %4", who, exchanged, waited, computed);
     }
     const rest = [computed, staleness[i]];
     return wait[i] > 0

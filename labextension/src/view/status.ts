@@ -3,7 +3,7 @@
 import { ChaosBadge } from "./chaos";
 import { h, setAttribute, setText } from "./dom";
 import { bytes, count, decimal, duration, number, short, shortened } from "./format";
-import { inLockstep } from "./lockstep";
+import { hasStaleness } from "./lockstep";
 import { hasEnded, type RunInfo, type RunModel, share, type Totals } from "./model";
 import { notices } from "./notices";
 import { t } from "./text";
@@ -125,7 +125,7 @@ export class Header {
     this.fact(t("loss"), number(totals.loss));
     this.fact(t("milestones"), count(totals.milestones));
     this.fact(t("samples/s"), short(totals.samples_per_second));
-    if (!inLockstep(run)) this.fact(t("mean staleness"), decimal(totals.staleness_mean));
+    if (hasStaleness(run)) this.fact(t("mean staleness"), decimal(totals.staleness_mean));
     this.fact(t("bytes per sample"), traffic(run, totals));
     this.fact(t("elapsed"), duration(run.elapsed));
     if (!hasEnded(run.state)) this.fact(t("workers"), count(active));
@@ -148,7 +148,7 @@ export class Header {
 
 /** By what a run trains: the sync mode only where there are several. */
 function about(run: RunInfo): (string | null | undefined)[] {
-  const sync = inLockstep(run) ? null : run.sync;
+  const sync = hasStaleness(run) ? run.sync : null;
   return [run.program, run.strategy, run.combiner, sync, run.codec, run.master];
 }
 

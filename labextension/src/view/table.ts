@@ -2,7 +2,7 @@
 
 import { h, setAttribute, setText } from "./dom";
 import { bytes, count, decimal, duration, percent, short, shortened } from "./format";
-import { inLockstep } from "./lockstep";
+import { hasStaleness, inLockstep } from "./lockstep";
 import type { RunModel, Worker } from "./model";
 import { t } from "./text";
 import { word } from "./words";
@@ -11,8 +11,8 @@ interface Column {
   name: () => string;
   title?: () => string;
   words?: boolean;
-  /** Shown only where all workers make each step together, or only where they do not. */
-  lockstep?: boolean;
+  /** Shown only where all workers make each step together, or only where staleness is counted. */
+  only?: "together" | "stale";
   text: (worker: Worker) => string;
 }
 
@@ -25,24 +25,24 @@ const COLUMNS: Column[] = [
   {
     name: () => t("Computes"),
     title: () => t("Share of its time in which it computes"),
-    lockstep: true,
+    only: "together",
     text: (w) => percent(w.computing),
   },
   {
     name: () => t("Reduces"),
     title: () => t("Share of its time in which it exchanges with others"),
-    lockstep: true,
+    only: "together",
     text: (w) => percent(w.exchanging),
   },
   {
     name: () => t("Waits"),
     title: () => t("Share of its time in which it waits, such as for others of a step"),
-    lockstep: true,
+    only: "together",
     text: (w) => percent(w.waiting),
   },
   {
     name: () => t("Staleness"),
-    lockstep: false,
+    only: "stale",
     title: () => t("Staleness: now / mean / highest"),
     text: (w) =>
       [count(w.staleness), decimal(w.staleness_mean), count(w.staleness_max)].join(" / "),
@@ -113,8 +113,8 @@ export class WorkerTable {
   }
 
   draw(model: RunModel): void {
-    const lockstep = inLockstep(model.run);
-    const unfit = COLUMNS.map((column) => column.lockstep === !lockstep);
+    const fit = { together: inLockstep(model.run), stale: hasStaleness(model.run) };
+    const unfit = COLUMNS.map(({ only }) => only !== undefined && !fit[only]);
     this.heads.forEach((head, j) => (head.hidden = unfit[j]));
     while (this.rows.length > model.workers.length) this.rows.pop()?.element.remove();
     model.workers.forEach((worker, i) => {

@@ -2,7 +2,7 @@
 
 import { h, setAttribute, setText } from "./dom";
 import { decimal, MISSING, number, percent } from "./format";
-import { inLockstep } from "./lockstep";
+import { hasStaleness } from "./lockstep";
 import type { RunModel, Totals } from "./model";
 import { t } from "./text";
 
@@ -113,7 +113,7 @@ export class Theory {
 
   draw({ run, totals }: RunModel): void {
     // It is about workers that push one by one.
-    this.element.hidden = inLockstep(run);
+    this.element.hidden = !hasStaleness(run);
     if (this.element.hidden) return;
     readings(totals).forEach((reading, i) => {
       show(this.rows[i], reading, KINDS[i].text);
