@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
+from tests.faults import counting
 from tests.integration.conftest import classifier, counter
 from tests.support.watching import Watch
 from tos_notebook.coordination.settings import Settings
@@ -81,6 +82,18 @@ def test_every_batch_counts_once_in_shared_variables(train: Train) -> None:
     # Nobody counts how often others have changed the variables between a worker's steps.
     assert run.history["staleness"].isna().all()
     assert np.isnan(run.status.staleness)
+
+
+@pytest.mark.parametrize("sync", [False, True], ids=["apart", "sync"])
+def test_the_state_of_an_optimizer_is_on_the_server_of_its_variable(
+    train: Train, sync: bool
+) -> None:
+    """Of three parameters, the last one has momentum, the fourth variable."""
+    strategy = tos.strategies.TensorFlowCluster(ps=2, sync=sync)
+    session = train(counting.program(), strategy=strategy, batch_size=1)
+    run = session.run((np.arange(1.0, 41.0),), shuffle=False)
+    workers = 2 if sync else 1
+    assert counting.counted(run) == (820 / workers, 40 / workers)
 
 
 def test_a_paused_run_moves_no_variable_and_continues_by_another_learning_rate(

@@ -52,14 +52,28 @@ class PackedGraph:
             names = range(len(self.parts.constants))
             read = [packed.read(f"{CONSTANTS}/{index}") for index in names]
         self.constants = dict(zip(self.parts.constants, map(_array, read), strict=True))
+        self._turns = self._share_out()
+
+    def _share_out(self) -> dict[str, int]:
+        """Return whose turn each variable is; those that one operation takes are on one server."""
+        with_it = {name: {name} for name in self.parts.variables}
+        for node in self._graph.node:
+            taken = [name.partition(":")[0] for name in node.input]
+            together = set().union(*(with_it.get(name, ()) for name in taken))
+            with_it.update(dict.fromkeys(together, together))
+        groups: list[set[str]] = []
+        for group in with_it.values():
+            if group not in groups:
+                groups.append(group)
+        return {name: groups.index(group) for name, group in with_it.items()}
 
     def values(self) -> dict[str, Array]:
         """Return the values that the variables were captured with."""
         return dict(zip(self.parts.variables, map(_array, self._values), strict=True))
 
     def device(self, variable: str, servers: int) -> str:
-        """Return the server that has a variable: they take turns."""
-        return f"/job:{PS}/task:{self.parts.variables.index(variable) % servers}"
+        """Return the server that has a variable, and its optimizer's state: they take turns."""
+        return f"/job:{PS}/task:{self._turns[variable] % servers}"
 
     def add(
         self,

@@ -7,7 +7,7 @@ import threading
 from array import array
 from itertools import chain
 from operator import attrgetter
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -222,7 +222,7 @@ class History:
         recent, self._recent = self._recent, []
         rows = len(self._columns["time"])
         for name, column in self._columns.items():
-            value_of = _staleness if name == "staleness" else attrgetter(name)
+            value_of: Any = _staleness if name == "staleness" else attrgetter(name)
             column.extend(map(value_of, recent))
         for name in dict.fromkeys(chain.from_iterable(event.metrics for event in recent)):
             values = [event.metrics.get(name, math.nan) for event in recent]
