@@ -134,7 +134,7 @@ class Body:
             *(self.number, job, index, spec),
             *(self.plan.default_fs, self.plan.working_dir, hub, port),
         )
-        context.peers = Peers(self.plan.server, self.number, self.plan.start)
+        context.peers = peers = Peers(self.plan.server, self.number, self.plan.start)
         if isinstance(self.args, list):
             sys.argv = list(self.args)
         try:
@@ -144,6 +144,8 @@ class Body:
                 return _failure(error)
         except BaseException as error:
             return _failure(error)
+        finally:
+            peers.close()
         return {"outcome": DONE}
 
     def _listen(self, orders: BinaryIO, hub: Hub) -> None:

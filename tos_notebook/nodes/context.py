@@ -133,8 +133,9 @@ class NodeContext:
         input_mapping : mapping of str to str, optional
             From columns to tensors; see `DataFeed`.
         """
-        queues = qname_in, qname_out
-        return DataFeed(self.mgr or Hub(), train_mode, *queues, input_mapping, self.peers)
+        feed = DataFeed(self.mgr or Hub(), train_mode, qname_in, qname_out, input_mapping)
+        feed.peers = self.peers
+        return feed
 
     def release_port(self) -> None:
         """Let other processes have the node's port, which is kept for it until now."""

@@ -33,9 +33,14 @@ class DataFeed:
     input_mapping : mapping of str to str, optional
         From columns to tensors: `next_batch` then returns a list for each tensor, in the order of
         the columns' names.
-    peers : Peers, optional
+
+    Attributes
+    ----------
+    peers : Peers or None
         The other nodes, for `synchronized_batches`; `NodeContext.get_data_feed` knows them.
     """
+
+    peers: Peers | None = None
 
     def __init__(
         self,
@@ -44,7 +49,6 @@ class DataFeed:
         qname_in: str = "input",
         qname_out: str = "output",
         input_mapping: Mapping[str, str] | None = None,
-        peers: Peers | None = None,
     ) -> None:
         self.mgr = mgr
         self.train_mode = train_mode
@@ -53,7 +57,6 @@ class DataFeed:
         columns = sorted((input_mapping or {}).items())
         self.input_tensors = [tensor for _, tensor in columns] if input_mapping else None
         self._queue = mgr.queue(qname_in)
-        self._peers = peers
         self._steps = itertools.count(1)
         self._last_row = monotonic()
         if not train_mode:
@@ -125,15 +128,16 @@ class DataFeed:
             The driver does not answer.
         """
         at_least_one("batch_size", batch_size)
-        if self._peers is None:
+        peers = self.peers
+        if peers is None:
             raise ConfigError(
                 "Expected a feed that knows the other nodes. Get it from ctx.get_data_feed()."
             )
         for step in self._steps:
-            rows = self._gather(self._peers, step, batch_size)
+            rows = self._gather(peers, step, batch_size)
             if rows:
-                self._peers.announce(self.qname_in, step)
-            elif self.done_feeding and not self._peers.go_on(self.qname_in, step, timeout):
+                peers.announce(self.qname_in, step)
+            elif self.done_feeding and not peers.go_on(self.qname_in, step, timeout):
                 return
             yield self._shaped(rows)
 

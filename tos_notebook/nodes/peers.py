@@ -69,6 +69,11 @@ class Peers:
                     "synchronized_batches()? Give a longer timeout if a step needs more time."
                 )
 
+    def close(self) -> None:
+        """End the connection to the driver, if there is one."""
+        if self._talk is not None:
+            self._talk.close()
+
     def _message(self, queue: str, step: int, how: str, wait: float) -> Message:
         place: dict[str, Any] = {"queue": queue, "step": step, "is": how, "wait": wait}
         return place | self._own

@@ -40,15 +40,21 @@ class Rig:
         self.nodes = joined(self.roster, *range(nodes))
         self.hubs = [Hub() for _ in range(nodes)]
         self.peers = [Peers(self.server.address, number, 0) for number in range(nodes)]
-        self.feeds = [DataFeed(h, peers=p) for h, p in zip(self.hubs, self.peers, strict=True)]
+        self.feeds = self.read()
+
+    def read(self, **given: Any) -> list[DataFeed]:
+        """Return a feed of each node."""
+        feeds = [DataFeed(hub, **given) for hub in self.hubs]
+        for feed, peers in zip(feeds, self.peers, strict=True):
+            feed.peers = peers
+        return feeds
 
     def __enter__(self) -> Rig:
         return self
 
     def __exit__(self, *error: object) -> None:
         for peers in self.peers:
-            if peers._talk is not None:
-                peers._talk.close()
+            peers.close()
         self.server.close()
 
     def together(self, *calls: Callable[[], Any]) -> list[Any]:
@@ -122,11 +128,7 @@ def test_a_node_that_reads_no_such_batches_is_named(rig: Rig) -> None:
 
 
 def test_empty_batches_have_the_columns_of_the_others(rig: Rig) -> None:
-    mapping = {"a": "images", "b": "labels"}
-    feeds = [
-        DataFeed(h, input_mapping=mapping, peers=p)
-        for h, p in zip(rig.hubs, rig.peers, strict=True)
-    ]
+    feeds = rig.read(input_mapping={"a": "images", "b": "labels"})
     fed(rig.hubs[0], [(1, 2)])  # type: ignore[list-item]
     for hub in rig.hubs:
         hub.close_feed()
