@@ -12,7 +12,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from tests.browser.lab import Lab, View, expect, open_notebook, ready, run_cells, save
+from tests.browser.lab import UNHURRIED, Lab, View, expect, open_notebook, ready, run_cells, save
 from tests.browser.test_live_view import SETUP, TRAIN
 
 CELL = ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell"
@@ -34,7 +34,9 @@ SECONDS = 30_000
 @pytest.fixture
 def training(page: Any, lab: Lab) -> View:
     """A run that trains, and whose picture would be saved with the notebook."""
-    open_notebook(page, lab, "training", "import os; print('process', os.getpid())", TRAIN, SETUP)
+    open_notebook(
+        page, lab, "training", "import os; print('process', os.getpid())", TRAIN, SETUP + UNHURRIED
+    )
     run_cells(page, 0, 2, 1)
     view = View(page)
     view.reaches(20)
@@ -121,7 +123,9 @@ def test_an_untrusted_notebook_shows_a_run_as_picture_and_text(
 def test_a_second_training_cell_waits_for_the_first_in_its_view_and_not_in_the_kernel(
     page: Any, lab: Lab
 ) -> None:
-    open_notebook(page, lab, "two", SETUP, TRAIN, TRAIN, "print('the kernel', 'answers')")
+    open_notebook(
+        page, lab, "two", SETUP + UNHURRIED, TRAIN, TRAIN, "print('the kernel', 'answers')"
+    )
     cells = page.locator(CELL)
     run_cells(page, 0, 1)
     first = View(page)

@@ -8,14 +8,14 @@ from typing import Any
 import nbformat
 import pytest
 
-from tests.browser.lab import Lab, View, execute, ready, save, write_notebook
+from tests.browser.lab import UNHURRIED, Lab, View, execute, ready, save, write_notebook
 from tests.browser.test_live_view import SETUP, TRAIN
 
 
 @pytest.fixture
 def training(page: Any, lab: Lab) -> View:
     """A notebook whose training has begun."""
-    write_notebook(lab, "seven", SETUP, TRAIN)
+    write_notebook(lab, "seven", SETUP + UNHURRIED, TRAIN)
     page.goto(lab.in_notebook_7("seven"))
     ready(page)
     execute(page, "notebook:run-all-cells")
