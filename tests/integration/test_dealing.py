@@ -49,8 +49,8 @@ def flowers(seed: int = 0) -> Any:
 TASKS = {task.name: task for task in (iris_task(), sorted_digits())}
 
 WAYS = [
-    *(("iris", way) for way in ("arrays", "DataFrame", "RDD", "Parquet", "TensorEstimator")),
-    *(("digits", way) for way in ("arrays", "Parquet")),
+    *(("iris", way) for way in ("arrays", "RDD", "Parquet", "TensorEstimator")),
+    ("digits", "arrays"),
 ]
 """`benchmarks.accuracy.sorted_data` has all ways for both."""
 
@@ -69,10 +69,12 @@ def fitted() -> dict[str, float]:
 @pytest.fixture(scope="module")
 def trains(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """What trains in each way, with batches of `ROWS` in each worker."""
-    return {
-        name: dict(doors(spark, replace(task, batch_size=ROWS), tmp_path_factory.mktemp(name)))
+    ways = {
+        name: doors(spark, replace(task, batch_size=ROWS), tmp_path_factory.mktemp(name))
         for name, task in TASKS.items()
     }
+    # Of the digits, the first way only.
+    return {"iris": dict(ways["iris"]), "digits": dict([next(ways["digits"])])}
 
 
 @pytest.mark.parametrize(("name", "way"), WAYS)
