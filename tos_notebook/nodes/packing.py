@@ -55,7 +55,7 @@ def _encode(values: list[Any], buffers: Buffers, depth: int) -> Description:
         raise DataError(f"Expected lists in at most {DEEPEST} levels in a row. Flatten them first.")
     kinds = set(map(type, values))
     if not kinds:
-        return ["none"]
+        return _none([], buffers, depth)
     if len(kinds) > 1:
         return _mixed(values, buffers, depth)
     kind = kinds.pop()
@@ -88,6 +88,7 @@ def _add(numbers: np.ndarray[Any, Any], buffers: Buffers) -> str:
 
 
 def _none(values: list[None], buffers: Buffers, depth: int) -> Description:
+    buffers.append(bytes(len(values)))
     return ["none"]
 
 
@@ -189,7 +190,7 @@ def _are_bytes(numbers: np.ndarray[Any, Any]) -> bool:
 
 def _dict(values: list[dict[Any, Any]], buffers: Buffers, depth: int) -> Description:
     keys = tuple(values[0])
-    if all(tuple(value) == keys for value in values):
+    if keys and all(tuple(value) == keys for value in values):
         names = _encode(list(keys), buffers, depth + 1)
         columns = [[value[key] for value in values] for key in keys]
         described = [_encode(column, buffers, depth + 1) for column in columns]
@@ -202,7 +203,7 @@ def _arrays(values: list[Any], buffers: Buffers, depth: int) -> Description:
     for kind in kinds:
         if kind.kind not in KINDS or kind.fields:
             raise DataError(f"Expected arrays of numbers, booleans or text, got {kind}.")
-    if len(kinds) == len(shapes) == 1:
+    if len(kinds) == len(shapes) == 1 and values[0].size:
         return ["array", list(shapes.pop()), _add(np.stack(values), buffers)]
     if len(kinds) == 1:
         shaped = _encode([each.shape for each in values], buffers, depth + 1)

@@ -15,6 +15,13 @@ import numpy as np
 from ..errors import RemoteProtocolError
 from .values import DEEPEST, HEAD, KINDS, MOST_VALUES, Description
 
+_NONSENSE = (
+    *(ValueError, TypeError, LookupError, ArithmeticError, RecursionError, struct.error),
+    # Of Spark's vectors.
+    AssertionError,
+)
+"""What Python raises for a block that is none."""
+
 
 def unpack(data: bytes | bytearray | memoryview) -> list[Any]:
     """Return the values of a block.
@@ -36,7 +43,7 @@ def unpack(data: bytes | bytearray | memoryview) -> list[Any]:
         return _Decoder(view[HEAD.size + length :], sizes).values(described, int(count))
     except RemoteProtocolError:
         raise
-    except (ValueError, TypeError, KeyError, IndexError, struct.error, RecursionError) as error:
+    except _NONSENSE as error:
         raise RemoteProtocolError(f"Expected a block of values: {error}.") from error
 
 
@@ -92,7 +99,7 @@ class _Decoder:
         return lengths
 
     def _none(self, described: Description, count: int, depth: int) -> list[Any]:
-        return [None] * count
+        return [None] * len(self._next())
 
     def _bool(self, described: Description, count: int, depth: int) -> list[Any]:
         return list(map(bool, self._next()))
@@ -140,6 +147,8 @@ class _Decoder:
 
     def _matrix(self, described: Description, count: int, depth: int) -> list[Any]:
         _, name, width, dtype = described
+        if not width:
+            raise RemoteProtocolError("Expected lists with elements, got a width of 0.")
         self._spend(count * width, depth)
         make, numbers = _SEQUENCES[name], self._numbers(dtype).reshape((count, width))
         if dtype == "|u1":
@@ -150,8 +159,6 @@ class _Decoder:
     def _record(self, described: Description, count: int, depth: int) -> list[Any]:
         _, width, names, columns = described
         keys = self.values(names, int(width), depth + 1)
-        if not columns:
-            return [{} for _ in range(count)]
         rows = self._columns(columns, count, depth)
         return [dict(zip(keys, row, strict=True)) for row in rows]
 
@@ -160,7 +167,10 @@ class _Decoder:
 
     def _array(self, described: Description, count: int, depth: int) -> list[Any]:
         _, shape, dtype = described
-        return list(self._numbers(dtype).reshape((count, *map(int, shape))))
+        numbers = self._numbers(dtype).reshape((count, *map(int, shape)))
+        if not numbers.size:
+            raise RemoteProtocolError(f"Expected arrays with elements, got the shape {shape}.")
+        return list(numbers)
 
     def _arrays(self, described: Description, count: int, depth: int) -> list[Any]:
         shapes = self.values(described[1], count, depth + 1)

@@ -183,7 +183,16 @@ def block(described: Any, *buffers: bytes, count: int = 1) -> bytes:
         pickle.dumps([1]),
         block(["none"], count=-1),
         block(["none"], count=1 << 40),
+        block(["none"], count=1 << 20),
+        block(["none"], b"", count=1 << 20),
         block(["list", 0, ["none"]], struct.pack("<q", 1 << 40)),
+        block(["list", 0, ["none"]], struct.pack("<q", 1 << 20)),
+        block(["tuple", 64, [["none"]] * 64], count=1 << 20),
+        block(["tuple", 1, []], count=1 << 20),
+        block(["record", 0, ["none"], []], b"", count=1 << 20),
+        block(["array", [0], "<f8"], b"", count=1 << 20),
+        block(["array", [1 << 70], "<f8"], b"12345678"),
+        block(["matrix", "list", 0, "<f8"], b"", count=1 << 20),
         block(["list", 0, ["none"]], struct.pack("<q", -1)),
         block(["int", "q"], b"1234567"),
         block(["int", "q"], b"", count=1),
@@ -210,6 +219,64 @@ def block(described: Any, *buffers: bytes, count: int = 1) -> bytes:
 def test_bytes_of_strangers_end_in_one_named_error(data: bytes) -> None:
     with pytest.raises(RemoteProtocolError):
         unpack(data)
+
+
+def size_of(value: Any) -> int:
+    """Return how many values there are, those in one counted, too."""
+    inner = [*value, *value.values()] if isinstance(value, dict) else value
+    return 1 + sum(map(size_of, inner)) if isinstance(inner, list | tuple) else 1
+
+
+def packed(lengths: list[int]) -> bytes:
+    """Return lengths as a block has them."""
+    return struct.pack(f"<{len(lengths)}q", *lengths)
+
+
+TYPES = ["none", "bool", "bytes", "str", "bytearray", "float", "date"]
+DESCRIBED = st.recursive(
+    st.sampled_from([[name] for name in TYPES] + [["int", "B"], ["int", "q"], ["scalar", "|u1"]]),
+    lambda inner: st.one_of(
+        st.builds(lambda name, one: [name, 0, one], st.sampled_from(["list", "tuple"]), inner),
+        st.lists(inner, max_size=3).map(lambda all_: ["tuple", len(all_), all_]),
+        st.lists(inner, max_size=3).map(lambda all_: ["record", len(all_), ["int", "B"], all_]),
+        st.lists(inner, max_size=3).map(lambda all_: ["mixed", all_]),
+        st.lists(inner, max_size=3).map(lambda all_: ["each", all_]),
+        st.builds(lambda shape: ["array", [shape], "|u1"], st.integers(0, 3)),
+        st.builds(lambda one: ["arrays", one, "|u1"], inner),
+        st.builds(lambda one: ["dict", one], inner),
+        st.builds(lambda one: ["row", [], one], inner),
+        st.builds(lambda width: ["matrix", "list", width, "|u1"], st.integers(0, 3)),
+    ),
+    max_leaves=6,
+)
+BUFFERS = st.lists(
+    st.one_of(st.binary(max_size=4), st.lists(st.integers(0, 9)).map(packed)),
+    max_size=6,
+)
+
+
+@given(st.integers(0, 9), DESCRIBED, BUFFERS)
+def test_a_block_holds_few_more_values_than_bytes_whatever_it_says(
+    count: int, described: Any, buffers: list[bytes]
+) -> None:
+    data = block(described, *buffers, count=count)
+    try:
+        found = unpack(data)
+    except RemoteProtocolError:
+        return
+    assert sum(map(size_of, found)) <= 2 * len(data)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [[None] * 9999, [()] * 9999, [{}] * 9999, [np.zeros(0)] * 9999, [((None,),)] * 9999],
+    ids=lambda rows: repr(rows[0]),
+)
+def test_rows_of_nothing_travel_too_and_take_a_byte_each(rows: list[Any]) -> None:
+    data = b"".join(pack(rows))
+    assert len(data) >= len(rows)
+    found = unpack(data)
+    assert list(map(repr, found)) == list(map(repr, rows))
 
 
 @given(st.binary(max_size=200))
