@@ -89,7 +89,7 @@ class Body:
                 news.write(json.dumps(message).encode() + b"\n")
                 news.flush()
 
-        inbox = Inbox(hub)
+        inbox, outcome = Inbox(hub), dict[str, Any]()
         server, shields = self._server(inbox), self._shields()
         try:
             tell({"inbox": server.address, "fingerprint": (server.fingerprint or b"").hex()})
@@ -104,8 +104,10 @@ class Body:
             hub.end(outcome.get("message", ""))
             tell({"rows": hub.rows_taken, "feeding": False, **outcome})
         finally:
+            # An error is to be known at once: nobody fetches results then.
+            owes = inbox.owes_results and outcome.get("outcome") == DONE
             with suppress(TosError):
-                server.close(linger=LINGER if inbox.owes_results else 0.0)
+                server.close(linger=LINGER if owes else 0.0)
             for sock in shields:
                 sock.close()
 

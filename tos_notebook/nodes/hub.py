@@ -61,6 +61,7 @@ class RowQueue:
         self._wanted = wanted
         self._blocks: deque[_Block] = deque()
         self.rows_taken = 0
+        self._ended = False
         # Whose rows were taken last, in order, with how many: what comes back is theirs.
         self.taken: deque[list[Any]] = deque()
 
@@ -112,12 +113,16 @@ class RowQueue:
         found: list[Any] = []
         with self._changed:
             while len(found) < most:
-                self._changed.wait_for(lambda: self._blocks or not self._wanted(), seconds)
+                self._changed.wait_for(
+                    lambda: self._blocks or self._ended or not self._wanted(), seconds
+                )
                 if not self._blocks:
-                    return found, not self._wanted()
+                    return found, self._ended or not self._wanted()
                 block = self._blocks[0]
                 if block.source is None and block.rows[0] is None:
                     self._drop(1)
+                    # Whoever asks once more does not wait for rows that nobody feeds.
+                    self._ended = True
                     return found, True
                 if block.source is None and isinstance(block.rows[0], EndPartition):
                     self._drop(1)

@@ -80,6 +80,16 @@ def test_a_batch_of_no_rows_is_refused_rather_than_asked_for_without_end() -> No
         DataFeed(Hub()).next_batch(0)
 
 
+def test_whoever_asks_again_after_the_end_of_the_feed_gets_nothing_and_does_not_wait() -> None:
+    hub = Hub()
+    fed(hub, [1, 2])
+    hub.close_feed()
+    feed = DataFeed(hub)
+    assert [feed.next_batch(5) for _ in range(3)] == [[1, 2], [], []]
+    assert feed.should_stop()
+    assert DataFeed(hub).next_batch(5) == []
+
+
 def test_columns_become_tensors_by_the_order_of_their_names() -> None:
     hub = Hub()
     queue_in = hub.queue("input")
