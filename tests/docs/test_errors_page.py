@@ -50,6 +50,7 @@ OTHERS = {
     ("testing.bench", "AssertionError()"): "the same",
     ("testing.programs", "NotImplementedError"): "of an abstract method",
     ("testing.combiners", "Skipped()"): "caught there: a check that does not apply",
+    ("nodes.blocks", "RowsMissing()"): "caught in `tasks`: what makes rows has failed",
     ("nodes.hub", "queue.Empty"): "caught in `tasks`: no rows came for so long",
     ("nodes.ports", "OSError()"): "caught there: the next port is tried",
     ("nodes.tasks", "_Over"): "caught there: the node wants no more rows",
@@ -60,7 +61,7 @@ OTHERS = {
 
 AGAIN = re.compile(
     r"error|found|error\.with_traceback\(\)|.*\.error|self\._unprepared|patience\.hopeless"
-    r"|roster\.feed_error|self\._error|error if isinstance\(error, TosError\).*"
+    r"|.*roster\.stream_error|self\._error|error if isinstance\(error, TosError\).*"
 )
 """What was made elsewhere, and is raised here."""
 

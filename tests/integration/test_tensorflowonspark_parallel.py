@@ -75,3 +75,26 @@ def test_rows_of_a_stream_are_fed_until_no_node_wants_more(
     finally:
         stream.stop(stopSparkContext=False)
     assert taken.read_text() == str(list(range(30)))
+
+
+@pytest.mark.filterwarnings("ignore:DStream is deprecated")
+@pytest.mark.parametrize("more", [True, False], ids=["batches go on", "no batch comes"])
+def test_a_node_that_fails_ends_the_wait_of_a_program_for_its_stream(
+    spark_context: Any, more: bool
+) -> None:
+    from pyspark.streaming import StreamingContext
+
+    def main(args: Any, ctx: Any) -> None:
+        ctx.get_data_feed().next_batch(3)
+        raise ValueError("mine")
+
+    mode = TFCluster.InputMode.SPARK
+    cluster = TFCluster.run(spark_context, main, None, 1, 0, input_mode=mode)
+    stream = StreamingContext(spark_context, 0.2)
+    batch = spark_context.parallelize([1, 2, 3], 1)
+    cluster.train(stream.queueStream([batch], default=batch if more else None))
+    stream.start()
+    assert stream.awaitTerminationOrTimeout(60)
+    with pytest.raises(WorkerError, match="ValueError: mine"):
+        cluster.shutdown(timeout=60)
+    assert spark_context.parallelize(range(10)).sum() == 45

@@ -23,7 +23,7 @@ from ..cluster.executors import (
     worker_ports,
 )
 from ..cluster.files import default_fs
-from ..cluster.jobs import cancel, in_pool, named, pool_of, run_job, spoken
+from ..cluster.jobs import cancel, named, run_job
 from ..cluster.reach import listening_host
 from ..common.threads import in_thread
 from ..errors import (
@@ -37,6 +37,7 @@ from ..transport.base import Endpoint
 from .body import Main
 from .context import TRAINING
 from .failure import node_error
+from .feeder import Feeder
 from .keeper import Claim, Keeper, no_claim
 from .plan import ClusterOptions, NodePlan, spec_of
 from .roster import Roster
@@ -111,9 +112,8 @@ class NodeCluster:
         endpoint = Endpoint(listening_host(host), port, tls=encrypts_loopback(sc))
         ports, files = worker_ports(sc), default_fs(sc)
         self.roster = Roster(len(options.numbers))
-        self._feeds = itertools.count(1)
-        self._feeding: set[str] = set()
         self.server = NodeServer(self.roster, endpoint, host)
+        self._feeder = Feeder(sc, self.roster, self.server.address)
         self._plan = NodePlan(
             server=self.server.address,
             template=dict(options.template),
@@ -130,7 +130,7 @@ class NodeCluster:
         self._given = main, args, claim
         self._fed: tuple[RDD[Any], str, float] | None = None
         self._feed_closed = self._closed = False
-        self._lock = threading.Lock()
+        self._lock, self._beginning = threading.Lock(), threading.Lock()
         try:
             self._begin()
             if wait:
@@ -142,8 +142,7 @@ class NodeCluster:
     def _begin(self, again: bool = False) -> None:
         """Start the nodes."""
         with self._lock:
-            if self._closed:
-                raise SessionClosed(f"TensorFlow cluster {self.number} was stopped.")
+            self._refuse_if_closed()
             if again:
                 self.roster.begin_again()
             start = self.roster.start
@@ -152,20 +151,31 @@ class NodeCluster:
             self._local = []
             self._job = self._start(replace(self._plan, start=start), *self._given)
 
-    def _begin_again(self) -> bool:
-        """Begin again if a node has failed and that is allowed; return whether it was so."""
-        try:
-            self.check()
-        except TosError as error:
-            if self._closed or self.roster.start >= self.options.restarts:
-                raise
-            which = f"{self.roster.start + 1} of {self.options.restarts}"
-            self.roster.note(f"TensorFlow cluster {self.number} begins again ({which}): {error}")
-            self._end()
-            self._begin(again=True)
-            self.wait_until_whole()
-            return True
-        return False
+    def _begin_again(self, start: int) -> bool:
+        """Begin again if a node of this start has failed and that is allowed.
+
+        Returns
+        -------
+        bool
+            Whether it was so, by whichever thread.
+        """
+        with self._beginning:
+            if self.roster.start != start:
+                return True
+            try:
+                self.check()
+            except TosError as error:
+                if self._closed or start >= self.options.restarts:
+                    raise
+                which = f"{start + 1} of {self.options.restarts}"
+                self.roster.note(
+                    f"TensorFlow cluster {self.number} begins again ({which}): {error}"
+                )
+                self._end()
+                self._begin(again=True)
+                self.wait_until_whole()
+                return True
+            return False
 
     def _start(self, plan: NodePlan, main: Main, args: Any, claim: Claim) -> Future[None]:
         remote = [number for number in self.options.numbers if number not in self.options.local]
@@ -265,7 +275,9 @@ class NodeCluster:
     def feed(self, rows: RDD[Any], queue: str = "input", timeout: float = 600.0) -> None:
         """Feed the nodes the rows of an RDD, and wait until they have taken all of them.
 
-        Where the cluster begins again meanwhile, it is fed all of them once more.
+        Each row is fed once, also where Spark starts a task again or twice, if the RDD makes the
+        rows of a partition in the same order each time. Where the cluster begins again meanwhile,
+        it is fed all of them once more.
 
         Raises
         ------
@@ -277,43 +289,25 @@ class NodeCluster:
             The nodes have no such queue.
         DataError
             A row cannot be sent.
+        SessionClosed
+            The cluster was stopped, before or meanwhile.
         """
-        task = FeedRows(self.server.address, self._queue(queue), timeout=timeout)
-        self._fed = rows, queue, timeout
-        self._begin_again()
-        error = self._feed_once(rows, task)
-        while self._begin_again():
-            error = self._feed_once(rows, task)
+        name, self._fed = self._queue(queue), None
+        self._begin_again(self.roster.start)
+        again, error = True, None
+        while again:
+            self._refuse_if_closed()
+            start = self.roster.start
+            error = self._feeder.feed(rows, name, timeout, f"{self._group}-feed")
+            again = self._begin_again(start)
         if error is not None:
+            self._refuse_if_closed()
             raise error
+        self._fed = rows, queue, timeout
 
-    def _feed_once(self, rows: RDD[Any], task: FeedRows) -> TosError | None:
-        """Feed all rows; return why they could not be fed."""
-        self.roster.begin_feed()
-        try:
-            self._run_feed(rows, task)
-        except TosError as error:
-            return error
-        return self.roster.feed_error
-
-    def _run_feed(self, rows: RDD[Any], task: FeedRows) -> None:
-        """Run a job of its own: the caller's later ones are none of this cluster's."""
-        sc, group = self.sc, f"{self._group}-feed-{next(self._feeds)}"
-        pool = pool_of(sc)
-
-        def call() -> None:
-            run_job(sc, lambda: rows, lambda _, part: task(part), group, "Feed TensorFlow")
-
-        job = in_thread(group, lambda: in_pool(sc, pool, call))
-        self._feeding.add(group)
-        try:
-            with spoken():
-                job.result()
-        finally:
-            self._feeding.discard(group)
-            # After an interrupt.
-            if not job.done():
-                cancel(sc, group)
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise SessionClosed(f"TensorFlow cluster {self.number} was stopped.")
 
     def results(self, rows: RDD[Any], queue: str = "input", timeout: float = 600.0) -> RDD[Any]:
         """Return an RDD of what the nodes give back for the rows of another, in their order."""
@@ -344,7 +338,7 @@ class NodeCluster:
 
     def _wait_for_ends(self, deadline: float, timeout: float, jobs: Sequence[str]) -> bool:
         """Wait for the ends of some jobs' functions; return whether the cluster begins again."""
-        roster = self.roster
+        roster, start = self.roster, self.roster.start
         ended: Callable[[], bool] = lambda: (  # noqa: E731
             roster.failure is not None or roster.all_ended(jobs) or self._error is not None
         )
@@ -356,7 +350,7 @@ class NodeCluster:
                     f"Expected the nodes to end within {timeout:g} s; {', '.join(running)} still "
                     "run."
                 )
-        return self._begin_again()
+        return self._begin_again(start)
 
     def close_feed(self) -> None:
         """Let `next_batch` end in all nodes, once they have taken what has come."""
@@ -379,8 +373,7 @@ class NodeCluster:
         try:
             if not self.roster.wait_for(self._gone, END):
                 logger.warning("Some nodes of TensorFlow cluster %s do not answer.", self.number)
-            for group in list(self._feeding):
-                cancel(self.sc, group)
+            self._feeder.cancel()
             if not self._job.done():
                 cancel(self.sc, self._group)
         except WaitTimeout as error:

@@ -156,6 +156,12 @@ class Keeper:
         if "refused" in answer:
             raise ClusterUnreachable(answer["refused"])
         registered()
+        if answer.get("there"):
+            # Spark has started the task twice, as it took long. Whichever ends first, ends both.
+            node.kill()
+            while not talk.ask({"await_end": self.number})[0]["ended"]:
+                pass
+            return
         started = closed = False
         while not node.ended:
             beat = {"beat": BEAT, "running": started, "closed": closed}

@@ -11,6 +11,7 @@ from typing import Any
 
 from ..errors import RemoteProtocolError, TosError
 from .context import TRAINING
+from .feeds import Feed, Feeds
 
 logger = logging.getLogger(__name__)
 
@@ -100,6 +101,7 @@ class Roster:
         """How often the cluster has begun again."""
         self.notes: deque[str] = deque(maxlen=MOST_NOTES)
         """What the cluster does without, and why it has begun again: sentences for people."""
+        self.feeds = Feeds()
         self._forget()
 
     def _forget(self) -> None:
@@ -107,11 +109,9 @@ class Roster:
         self.reservations: list[dict[str, Any]] = []
         self.failure: Node | None = None
         """The node that failed first."""
-        self.feed_error: TosError | None = None
-        """Why a task could not feed its rows, which ends the feeding that it belongs to."""
+        self.stream_error: TosError | None = None
+        """Why rows of a stream could not be fed."""
         self.feed_closed = False
-        self.tasks_fed = 0
-        """Tasks that have fed their rows since the feeding began."""
         self.stopping = False
         self.done = False
         """Whether the feed is over, since someone asked for it or no node wants more."""
@@ -122,6 +122,8 @@ class Roster:
             for node in self.nodes.values():
                 self.end(node, STOPPED)
             self.start += 1
+            # Their tasks are to feed none of the next nodes: all rows come once more.
+            self.feeds.clear()
             self._forget()
             self.changed.notify_all()
 
@@ -166,6 +168,22 @@ class Roster:
             self.reservations.append(node.meta)
             self.changed.notify_all()
             return node if number is not None else None
+
+    def of_other_attempt(self, meta: Mapping[str, Any]) -> Node | None:
+        """Return the node that another attempt of a Spark task keeps; None if there is none.
+
+        Parameters
+        ----------
+        meta : mapping
+            What this attempt would register.
+        """
+        with self.changed:
+            node = self.nodes.get(int(meta.get("executor_id", -1)))
+            if node is None or node.ended or meta.get("start", self.start) != self.start:
+                return None
+            own, other = (list(each.get("spark_task") or ()) for each in (meta, node.meta))
+            # The same stage.
+            return node if own and own[:1] == other[:1] else None
 
     def _may_replace(self, node: Node) -> bool:
         # Spark tries a task again whose node was lost before the cluster was whole.
@@ -234,23 +252,33 @@ class Roster:
     def _feedable(self) -> list[Node]:
         return [node for node in self.nodes.values() if node.meta["job_name"] in TRAINING]
 
-    def assign(self, executor: str, host: str) -> Node | None:
-        """Return the node that a task of Spark is to feed; None if none wants rows.
+    def assign(
+        self, executor: str, host: str, feed: Feed | None = None, partition: int = 0
+    ) -> Node | None:
+        """Return the node that a task of Spark is to feed; None if none wants its rows.
 
-        One in the same executor, or on the same host, goes before others; among these the one
-        that the fewest tasks feed.
+        The one that takes this partition already; else one in the same executor, or on the same
+        host, goes before others; among these the one that the fewest tasks feed.
 
         Parameters
         ----------
         executor, host : str
             The task's.
+        feed : Feed, optional
+            Whose rows are to be fed once; those of others may go anywhere.
+        partition : int
         """
         with self.changed:
             wanted = [each for each in self._feedable() if each.feeding and not each.ended]
+            if feed is not None and partition in feed.nodes:
+                known = self.nodes.get(feed.nodes[partition])
+                wanted = [each for each in wanted if each is known]
             if not wanted:
                 return None
             node = min(wanted, key=lambda each: (each.feeders, _distance(each, executor, host)))
             node.feeders += 1
+            if feed is not None:
+                feed.nodes[partition] = int(node.meta["executor_id"])
             return node
 
     def release(self, node: Node) -> None:
@@ -258,21 +286,40 @@ class Roster:
         with self.changed:
             node.feeders -= 1
 
-    def begin_feed(self) -> None:
-        """Forget what has ended the feeding before."""
+    def begin_feed(self) -> Feed:
+        """Begin a feeding; `end_feed` ends it."""
         with self.changed:
-            self.feed_error, self.tasks_fed = None, 0
+            return self.feeds.begin()
 
-    def end_task(self) -> None:
-        """Note that a task has fed its rows, or that no node wants them."""
+    def end_feed(self, feed: Feed) -> None:
+        """Let a feeding end: its tasks feed no more."""
         with self.changed:
-            self.tasks_fed += 1
+            self.feeds.end(feed)
+
+    def end_task(self, feed: Feed, partition: int) -> None:
+        """Note that a task has fed its rows, or that its node wants no more."""
+        with self.changed:
+            feed.fed.add(partition)
             self.changed.notify_all()
 
-    def fail_feed(self, error: TosError) -> None:
+    @property
+    def partitions_fed(self) -> int:
+        """How many partitions of the newest feeding were fed."""
+        with self.changed:
+            return len(self.feeds.newest.fed) if self.feeds.newest else 0
+
+    def fail_feed(self, feed: Feed, error: TosError, stream: bool = False) -> None:
         """Note why a task could not feed its rows; the first reason counts."""
         with self.changed:
-            self.feed_error = self.feed_error or error
+            feed.error = feed.error or error
+            if stream:
+                self.stream_error = self.stream_error or error
+            self.changed.notify_all()
+
+    @property
+    def failed(self) -> bool:
+        """Whether a node has, or the feeding of a stream."""
+        return self.failure is not None or self.stream_error is not None
 
     def close_feed(self) -> None:
         """Let the nodes' feeds end, once what has come is taken."""

@@ -329,7 +329,7 @@ class ClusterRun:
             "epoch": self._epoch,
             "epochs": feeding.epochs,
             "partitions": self._partitions,
-            "fed": min(self._roster.tasks_fed, self._partitions),
+            "fed": min(self._roster.partitions_fed, self._partitions),
             "over": self._fed,
         }
 

@@ -5,17 +5,21 @@ What may be asked, in JSON::
     {"register": meta}                     a node, or anything else, takes its place
     {"query": true}, {"info": true}        whether all have; what they have said of themselves
     {"await": seconds, "count": n}         the same, once so many have
+    {"await_end": number}                  whether that node has ended, within some seconds
     {"beat": seconds, ...}                 a node's news; the answer has its orders
     {"left": outcome, ...}                 how a node has ended
     {"step": number, ...}                  whether another node has rows for it; see `Steps`
-    {"where": executor, "host": host}      which node a task is to feed
-    {"feed_failed": name, "text": ...}     why a task could not feed its rows
+    {"where": executor, "host": host, "feed": name, "begun": bool, "stream": bool,
+     "partition": n, "results": bool}      which node a task is to feed
+    {"fed": true}                          that task has fed its rows
+    {"feed_failed": name, "text": ...}     why it could not
     {"finish": true}                       the end of the feed is asked for
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ..errors import RemoteProtocolError, TosError
@@ -23,6 +27,7 @@ from ..transport.auth import Secret, new_secret
 from ..transport.base import LOOPBACK, Endpoint
 from ..wire.messages import Refused
 from ..wire.refusals import error_of
+from .feeds import Feed
 from .plan import ServerAddress
 from .roster import LONGEST_LINE, LOST, Node, Roster
 from .steps import Steps
@@ -37,6 +42,16 @@ _META = {
     "inbox": list,
 }
 """What a node has to say of itself."""
+
+
+@dataclass
+class _Task:
+    """A task of Spark's that feeds a node."""
+
+    feed: Feed
+    partition: int
+    stream: bool
+    node: Node | None = None
 
 
 class NodeServer:
@@ -79,8 +94,7 @@ class NodeServer:
 
     def _serve(self, talk: Talk) -> None:
         node: Node | None = None
-        fed: list[Node] = []
-        feeds = False
+        task: _Task | None = None
         try:
             while True:
                 # Rows go to nodes: whoever sends some here is refused before they take memory.
@@ -88,21 +102,26 @@ class NodeServer:
                 if "register" in message:
                     node = self._register(talk, message) or node
                 elif "where" in message:
-                    feeds = True
-                    self._release(fed)
-                    talk.send(self._assign(message, fed))
+                    self._release(task)
+                    task = self._task(message)
+                    talk.send(self._assign(message, task))
+                elif "fed" in message or "feed_failed" in message:
+                    self._note(message, task)
+                    talk.send({})
                 else:
                     talk.send(self._answer(message, node))
         finally:
-            self._release(fed)
-            if feeds:
-                self.roster.end_task()
+            self._release(task)
             if node is not None:
                 self.roster.end(node, LOST, "Its process, or its host, is gone.")
 
     def _register(self, talk: Talk, message: Message) -> Node | None:
         try:
-            node = self.roster.add(_checked(dict(message["register"])))
+            meta = _checked(dict(message["register"]))
+            if self.roster.of_other_attempt(meta):
+                talk.send({"there": True})
+                return None
+            node = self.roster.add(meta)
         except (TosError, TypeError, ValueError) as error:
             talk.send({"refused": str(error)})
             return None
@@ -129,14 +148,14 @@ class NodeServer:
             count = int(message.get("count", roster.required))
             done = roster.wait_for(lambda: roster.stopping or roster.registered >= count, seconds)
             return {"done": done, "whole": roster.whole, "cluster": roster.cluster}
+        if "await_end" in message:
+            other = roster.nodes.get(int(message["await_end"]))
+            ended: Callable[[], bool] = lambda: roster.stopping or other is None or other.ended  # noqa: E731
+            return {"ended": roster.wait_for(ended, LONGEST_TURN)}
         if "info" in message:
             return {"cluster": roster.cluster}
         if "step" in message:
             return self._steps.answer(message)
-        if "feed_failed" in message:
-            refused = Refused(str(message["feed_failed"]), str(message.get("text", "")))
-            roster.fail_feed(error_of(refused))
-            return {}
         if "finish" in message:
             roster.request_stop()
             return {"finish": "OK"}
@@ -177,25 +196,50 @@ class NodeServer:
             self.roster.note(f"TensorBoard {str(message['board'])[:LONGEST_LINE]}")
         self.roster.report(node, lines, rows, feeding)
 
-    def _assign(self, message: Message, fed: list[Node]) -> Mapping[str, Any]:
-        failure = self.roster.failure
+    def _task(self, message: Message) -> _Task | None:
+        begun = bool(message.get("begun"))
+        with self.roster.changed:
+            feed = self.roster.feeds.find(str(message.get("feed", "")), begun)
+        if feed is None:
+            return None
+        return _Task(feed, int(message.get("partition", 0)), bool(message.get("stream")))
+
+    def _assign(self, message: Message, task: _Task | None) -> Mapping[str, Any]:
+        roster, failure = self.roster, self.roster.failure
         if failure is not None:
             return {"failed": failure.message, "frames": failure.frames, "name": failure.name}
-        if self.roster.feed_error is not None and not message.get("results"):
+        if task is None:
             return {"ended": True}
-        node = self.roster.assign(str(message["where"]), str(message.get("host", "")))
+        error = task.feed.error or (roster.stream_error if task.stream else None)
+        if error is not None:
+            return {"error": type(error).__name__, "text": str(error)}
+        # Results are Spark's, which drops those of an attempt that has failed.
+        feed = None if message.get("results") else task.feed
+        where = str(message["where"]), str(message.get("host", ""))
+        task.node = node = roster.assign(*where, feed, task.partition)
         if node is None:
             return {"ended": True}
-        fed.append(node)
         return {
             "inbox": node.meta["inbox"],
             "fingerprint": node.meta["fingerprint"],
             "name": node.name,
+            "feed": task.feed.number,
+            "oldest": roster.feeds.oldest,
         }
 
-    def _release(self, fed: list[Node]) -> None:
-        while fed:
-            self.roster.release(fed.pop())
+    def _note(self, message: Message, task: _Task | None) -> None:
+        if task is None:
+            return
+        if "fed" in message:
+            self.roster.end_task(task.feed, task.partition)
+            return
+        refused = Refused(str(message["feed_failed"]), str(message.get("text", "")))
+        self.roster.fail_feed(task.feed, error_of(refused), task.stream)
+
+    def _release(self, task: _Task | None) -> None:
+        if task is not None and task.node is not None:
+            self.roster.release(task.node)
+            task.node = None
 
 
 def _checked(meta: dict[str, Any]) -> dict[str, Any]:

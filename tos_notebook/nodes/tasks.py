@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import islice
 from threading import Event
 from time import monotonic
 from typing import Any
@@ -14,6 +13,7 @@ from ..errors import (
     ClusterUnreachable,
     ConfigError,
     ConnectionClosed,
+    ConnectTimeout,
     DataError,
     TosError,
     TransportError,
@@ -21,22 +21,16 @@ from ..errors import (
     WorkerError,
 )
 from ..transport.sockets import Timeouts
+from ..wire.messages import Refused
+from ..wire.refusals import error_of
+from .blocks import Block, RowsMissing, blocks_after
 from .body import Main
 from .hub import ENDED, FAILED, RUNNING, TERMINATING
 from .inbox import TURN
 from .keeper import Claim, Keeper, detach, executor_token, no_claim
-from .packing import pack
 from .plan import NodePlan, ServerAddress
 from .talk import Talk, open_talk
 from .unpacking import unpack
-
-BLOCK = 1 << 18
-"""Bytes of rows that are sent at once, about. Lists of more leave the processor's caches, and are
-what Python's garbage collector looks through again and again.
-"""
-
-FIRST_ROWS, MOST_ROWS = 32, 8192
-"""Rows of the first block, which shows how large a row is, and of any block at most."""
 
 SETTLE = 5.0
 """Seconds for the driver to hear why a node has gone."""
@@ -111,15 +105,29 @@ class FeedRows:
         Whether to return a result for each row.
     timeout : float
         Seconds in which the node takes no row, and returns no result, after which it gives up.
+    feed : str
+        Name of the feeding, which the driver has begun. By default it is known by Spark's stage.
+    stream : bool
+        Whether these are rows of a stream. What fails then is the driver's to say, as of a feeding
+        that it has begun; otherwise Spark says it.
     """
 
     server: ServerAddress
     queue: str = "input"
     results: bool = False
     timeout: float = 600.0
+    feed: str = ""
+    stream: bool = False
 
-    def __call__(self, rows: Iterable[Any]) -> Iterator[Any]:
+    def __call__(self, rows: Iterable[Any], partition: int | None = None) -> Iterator[Any]:
         """Feed the rows; yield the results, if they are wanted.
+
+        Parameters
+        ----------
+        rows : iterable
+            In the same order whenever Spark makes them again.
+        partition : int, optional
+            Their number; that of Spark's task by default.
 
         Raises
         ------
@@ -134,31 +142,59 @@ class FeedRows:
         """
         driver = open_talk(self.server, self.server.secret, self.server.fingerprint, Timeouts())
         try:
-            token = executor_token(driver.host, os.getppid())
-            answer = self._where(driver, token)
+            asked = self._question(driver, partition)
+            answer = self._where(driver, asked)
             if answer is not None:
-                yield from self._feed(driver, token, answer, rows)
+                yield from self._feed(driver, asked, answer, rows)
+            driver.ask({"fed": True})
+        except RowsMissing as error:
+            # Not the driver's to say: Spark knows better why, or starts another attempt.
+            raise DataError(str(error)) from None
         except TosError as error:
-            if self.results:
+            if not self._tell(driver, error):
                 raise
-            # The driver is to say so at once. Spark would try again, and feed rows twice.
-            driver.ask({"feed_failed": type(error).__name__, "text": str(error)})
         finally:
             driver.close()
 
-    def _where(self, driver: Talk, token: str) -> dict[str, Any] | None:
-        answer, _ = driver.ask({"where": token, "host": driver.host, "results": self.results})
+    def _tell(self, driver: Talk, error: TosError) -> bool:
+        """Tell the driver what has failed; return whether it is the one to raise it."""
+        if isinstance(error, ClusterUnreachable) and not self.stream:
+            # Spark's next attempt may reach the node, as another executor.
+            return False
+        try:
+            # The driver raises it at once, and no other attempt waits as long once more.
+            driver.ask({"feed_failed": type(error).__name__, "text": str(error)})
+        except TransportError:
+            return False
+        return bool(self.feed or self.stream)
+
+    def _question(self, driver: Talk, partition: int | None) -> dict[str, Any]:
+        stage, own = _spark_place()
+        return {
+            "where": executor_token(driver.host, os.getppid()),
+            "host": driver.host,
+            "feed": self.feed or f"stage {stage}",
+            "begun": bool(self.feed),
+            "partition": own if partition is None else partition,
+            "results": self.results,
+            "stream": self.stream,
+        }
+
+    def _where(self, driver: Talk, asked: dict[str, Any]) -> dict[str, Any] | None:
+        answer, _ = driver.ask(asked)
         if "failed" in answer:
             name = answer["name"]
             raise WorkerError(f"{answer['failed']} (in node {name})", frames=answer["frames"])
+        if "error" in answer:
+            raise error_of(Refused(answer["error"], answer["text"]))
         if not answer.get("ended"):
-            return answer
+            return {**answer, "partition": asked["partition"]}
         if self.results:
             raise _no_results("")
         return None
 
     def _feed(
-        self, driver: Talk, token: str, answer: dict[str, Any], rows: Iterable[Any]
+        self, driver: Talk, asked: dict[str, Any], answer: dict[str, Any], rows: Iterable[Any]
     ) -> Iterator[Any]:
         fingerprint = bytes.fromhex(answer["fingerprint"]) or None
         try:
@@ -166,27 +202,42 @@ class FeedRows:
             timeouts = Timeouts(patience=self.timeout)
             node = open_talk(answer["inbox"], self.server.secret, fingerprint, timeouts)
         except TransportError as error:
-            self._explain(driver, token, answer["name"], error)
+            self._explain(driver, asked, _unreachable(answer["name"], error))
             return
         try:
-            yield from _Feeding(node, answer["name"], self).run(rows)
+            yield from _Feeding(node, answer, self).run(rows)
             return
+        except ConnectTimeout as error:
+            # It hangs: no other attempt is to wait as long.
+            problem: TosError = WaitTimeout(f"Node {answer['name']} does not answer: {error}")
         except TransportError as error:
-            problem = error
+            problem = _unreachable(answer["name"], error)
         finally:
             # A node that has failed may wait for its tasks to leave before the driver knows why.
             node.close()
-        self._explain(driver, token, answer["name"], problem)
+        self._explain(driver, asked, problem)
 
-    def _explain(self, driver: Talk, token: str, name: str, error: TransportError) -> None:
+    def _explain(self, driver: Talk, asked: dict[str, Any], error: TosError) -> None:
         """Raise why a node has gone, as the driver knows it; return if it wants no rows."""
         deadline = monotonic() + SETTLE
         while monotonic() < deadline:
-            answer = self._where(driver, token)
-            if answer is None or answer["name"] != name:
+            answer = self._where(driver, asked)
+            if answer is None:
                 return
             driver.ask({"await": 0.1, "count": 1 << 30})
-        raise ClusterUnreachable(f"Node {name} does not answer this task: {error}") from error
+        raise error
+
+
+def _unreachable(name: str, error: TransportError) -> ClusterUnreachable:
+    return ClusterUnreachable(f"Node {name} does not answer this task: {error}")
+
+
+def _spark_place() -> tuple[int, int]:
+    """Return Spark's numbers of this task's stage and partition."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    return (0, 0) if context is None else (context.stageId(), context.partitionId())
 
 
 class _Over(Exception):
@@ -194,8 +245,11 @@ class _Over(Exception):
 
 
 class _Feeding:
-    def __init__(self, node: Talk, name: str, task: FeedRows) -> None:
-        self._node, self._name, self._task = node, name, task
+    def __init__(self, node: Talk, place: dict[str, Any], task: FeedRows) -> None:
+        self._node, self._name, self._task = node, place["name"], task
+        self._opening = {"open": task.queue, "results": task.results} | {
+            key: place[key] for key in ("feed", "partition", "oldest")
+        }
         self._sent = self._returned = 0
         self._owed = False
         """Whether an answer is still to come."""
@@ -207,28 +261,34 @@ class _Feeding:
     def run(self, rows: Iterable[Any]) -> Iterator[Any]:
         """Feed rows, and yield results."""
         try:
-            self._open()
-            for block, count in _blocks(iter(rows)):
-                self._check(self._settle())
-                self._node.send({"rows": count}, block)
-                self._owed = True
-                self._sent += count
-                if self._task.results:
-                    self._settle()
-                    yield from self._fetch(0.0)[0]
-            self._settle()
-            self._node.ask({"end": True})
+            opened = self._open()
+            had = list(map(int, opened["had"]))
+            self._sent = sum(had)
+            yield from self._send(blocks_after(had, int(opened["mark"]), rows))
             yield from self._rest()
         except _Over:
             if self._task.results:
                 raise _no_results(f" of {self._name}") from None
 
-    def _open(self) -> None:
-        message: dict[str, Any] = {"open": self._task.queue, "results": self._task.results}
-        answer, _ = self._node.ask(message)
+    def _open(self) -> dict[str, Any]:
+        answer, _ = self._node.ask(self._opening)
         if "refused" in answer:
             raise ConfigError(answer["refused"])
         self._await(answer)
+        return self._answer
+
+    def _send(self, blocks: Iterator[Block]) -> Iterator[Any]:
+        """Send blocks of rows, and yield the results that come meanwhile."""
+        for block, count in blocks:
+            self._check(self._settle())
+            self._node.send({"rows": count}, block)
+            self._owed = True
+            self._sent += count
+            if self._task.results:
+                self._settle()
+                yield from self._fetch(0.0)[0]
+        self._settle()
+        self._node.ask({"end": True})
 
     def _settle(self) -> dict[str, Any]:
         """Wait for the answer to what was sent last; return it."""
@@ -242,7 +302,8 @@ class _Feeding:
         self._since = monotonic()
         while answer.get("busy"):
             self._check(answer)
-            self._heed(answer, "its queue is full")
+            if not answer.get("other"):
+                self._heed(answer, "its queue is full")
             answer, _ = self._node.ask({"wait": TURN})
         self._answer = answer
 
@@ -306,14 +367,3 @@ def _no_results(of: str) -> ConfigError:
         f"Expected a node to give back a result for each row, but the function{of} wants no more "
         "rows. Let it read until should_stop(), and start the cluster again."
     )
-
-
-def _blocks(rows: Iterator[Any]) -> Iterator[tuple[list[bytes | memoryview], int]]:
-    """Yield rows as blocks of about `BLOCK` bytes, with how many each holds."""
-    count = FIRST_ROWS
-    while block := list(islice(rows, count)):
-        packed = pack(block)
-        size = sum(map(len, packed))
-        yield packed, len(block)
-        # Slowly, as the next rows may be much larger.
-        count = max(1, min(MOST_ROWS, 4 * count, BLOCK * len(block) // size))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..cluster.executors import contact_host
 from ..cluster.files import default_fs
+from ..common.threads import in_thread
 from ..errors import ConfigError
 from ..nodes.cluster import NodeCluster
 from ..nodes.context import LEADERS, NodeContext
@@ -83,6 +84,10 @@ class TFCluster:
     ) -> None:
         """Feed the nodes the rows of an RDD, or of each RDD of a stream.
 
+        Each row is fed once, also where Spark starts a task again or twice, if the RDD makes the
+        rows of a partition in the same order each time. What fails while a stream is fed stops the
+        stream, which ends ``awaitTermination``; `shutdown` raises it.
+
         Parameters
         ----------
         dataRDD : RDD or DStream
@@ -104,8 +109,11 @@ class TFCluster:
         if num_epochs < 0:
             raise ConfigError(f"num_epochs: expected 0 or more, got {num_epochs}.")
         if hasattr(dataRDD, "foreachRDD"):
-            task = FeedRows(self.server.address, qname, timeout=feed_timeout)
+            self._cluster.check()
+            task = FeedRows(self.server.address, qname, timeout=feed_timeout, stream=True)
             dataRDD.foreachRDD(lambda rdd: rdd.foreachPartition(task))
+            context = dataRDD.context()
+            in_thread(f"tos-stream-{self.cluster_id}", lambda: self._watch(context))
             return
         rows = self.sc.union([dataRDD] * (num_epochs or EPOCHS))
         self._cluster.feed(rows, qname, feed_timeout)
@@ -173,20 +181,33 @@ class TFCluster:
             if self.input_mode == InputMode.SPARK:
                 self._cluster.close_feed()
             self._cluster.wait(timeout if timeout > 0 else math.inf)
+            # Of a stream whose end came before.
+            if self._cluster.roster.stream_error is not None:
+                raise self._cluster.roster.stream_error
         finally:
             self._cluster.stop()
 
     def _end_stream(self, ssc: Any) -> None:
         roster = self._cluster.roster
         while not ssc.awaitTerminationOrTimeout(1):
-            failed = roster.failure is not None or roster.feed_error is not None
-            if failed or roster.done:
+            if roster.failed or roster.done:
                 # What is still to come after an error would be lost.
-                ssc.stop(stopSparkContext=False, stopGraceFully=not failed)
+                ssc.stop(stopSparkContext=False, stopGraceFully=not roster.failed)
                 break
         self._cluster.check()
-        if roster.feed_error is not None:
-            raise roster.feed_error
+        if roster.stream_error is not None:
+            raise roster.stream_error
+
+    def _watch(self, ssc: Any) -> None:
+        """Stop a stream when something fails: whoever waits for its end would wait for ever."""
+        roster = self._cluster.roster
+        roster.wait_for(lambda: roster.stopping or roster.failed, math.inf)
+        if not roster.failed:
+            return
+        failure = roster.failure
+        text = failure.message if failure is not None else roster.stream_error
+        logger.error("The stream ends, and shutdown() says more: %s", text)
+        ssc.stop(stopSparkContext=False, stopGraceFully=False)
 
     def close(self) -> None:
         """End the cluster at once; may be repeated."""

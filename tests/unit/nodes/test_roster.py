@@ -77,6 +77,18 @@ def test_tasks_feed_the_node_with_the_fewest_and_of_these_the_nearest() -> None:
     assert roster.assign("h/9", "other") is far
 
 
+def test_all_attempts_of_a_task_feed_one_node_also_when_it_wants_no_more() -> None:
+    roster = Roster(2)
+    one, two = joined(roster, 0, 1)
+    feed = roster.begin_feed()
+    assert roster.assign("h/0", "h", feed, 5) is one
+    assert roster.assign("h/1", "h", feed, 5) is one
+    assert roster.assign("h/0", "h", feed, 6) is two
+    roster.report(one, [], 5, feeding=False)
+    assert roster.assign("h/1", "h", feed, 5) is None
+    assert roster.assign("h/1", "h", feed, 7) is two
+
+
 def test_who_wants_no_more_rows_is_fed_no_more_and_the_last_one_ends_the_feed() -> None:
     roster = Roster(2)
     one, two = joined(roster, 0, 1)

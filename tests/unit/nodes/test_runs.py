@@ -38,13 +38,16 @@ def test_lines_are_counted_beyond_those_that_are_kept() -> None:
     assert (node.said, len(node.lines)) == (602, 500)
 
 
-def test_tasks_that_have_fed_are_counted_anew_in_each_feeding() -> None:
+def test_partitions_that_were_fed_count_once_and_anew_in_each_feeding() -> None:
     roster = Roster(1)
+    assert roster.partitions_fed == 0
+    feed = roster.begin_feed()
+    for partition in (0, 1, 1):
+        roster.end_task(feed, partition)
+    roster.end_feed(feed)
+    assert roster.partitions_fed == 2
     roster.begin_feed()
-    roster.end_task()
-    assert roster.tasks_fed == 1
-    roster.begin_feed()
-    assert roster.tasks_fed == 0
+    assert roster.partitions_fed == 0
 
 
 def test_a_function_that_can_be_sent_passes() -> None:

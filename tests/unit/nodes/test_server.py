@@ -50,3 +50,17 @@ def test_a_tensorboard_that_does_not_run_is_noted_and_has_no_address(
     assert caplog.messages == list(server.roster.notes)
     assert server.roster.cluster[0]["tb_port"] == 0
     assert server.roster.failure is None
+
+
+def test_a_second_attempt_of_a_node_waits_for_the_end_of_the_first(
+    server: NodeServer, talk: Talk
+) -> None:
+    talk.ask({"register": meta(0, spark_task=[3, 7])})
+    address = server.address
+    other = open_talk(address, address.secret, address.fingerprint, Timeouts())
+    assert other.ask({"register": meta(0, spark_task=[3, 8])})[0] == {"there": True}
+    assert "number 0 already" in other.ask({"register": meta(0, spark_task=[4, 9])})[0]["refused"]
+    other.send({"await_end": 0})
+    talk.ask({"left": "done"})
+    assert other.receive()[0] == {"ended": True}
+    other.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import MagicMock
@@ -22,12 +23,20 @@ class Stream:
 
     def __init__(self) -> None:
         self.stopped: dict[str, bool] = {}
+        self.ended = threading.Event()
+
+    def foreachRDD(self, call: Any) -> None:
+        """Have no rows."""
+
+    def context(self) -> Stream:
+        return self
 
     def awaitTerminationOrTimeout(self, seconds: float) -> bool:
         return bool(self.stopped)
 
     def stop(self, **how: bool) -> None:
         self.stopped = how
+        self.ended.set()
 
 
 def cluster_of(roster: Roster) -> Any:
@@ -37,7 +46,7 @@ def cluster_of(roster: Roster) -> Any:
         if roster.failure is not None:
             raise WorkerError(roster.failure.message)
 
-    nodes = MagicMock(roster=roster, check=check, wait=lambda timeout: check())
+    nodes = MagicMock(number=id(roster), roster=roster, check=check, wait=lambda timeout: check())
     nodes.options = SimpleNamespace(numbers=[0], queues=["input"], template={}, release_port=True)
     return TFCluster.TFCluster(nodes, TFCluster.InputMode.SPARK)
 
@@ -57,9 +66,37 @@ def test_a_node_that_fails_ends_the_stream_with_its_error() -> None:
 
 def test_a_row_of_a_stream_that_cannot_be_fed_is_an_error() -> None:
     roster, stream = Roster(1), Stream()
-    roster.fail_feed(DataError("Expected rows of numbers."))
+    roster.fail_feed(roster.begin_feed(), DataError("Expected rows of numbers."), stream=True)
     with pytest.raises(DataError, match="rows of numbers"):
         cluster_of(roster).shutdown(stream)
+    # A program may have waited for the end of the stream itself.
+    with pytest.raises(DataError, match="rows of numbers"):
+        cluster_of(roster).shutdown()
+
+
+@pytest.mark.parametrize("what", ["node", "row"])
+def test_what_fails_ends_the_wait_for_a_stream(what: str, caplog: pytest.LogCaptureFixture) -> None:
+    roster, stream = Roster(1), Stream()
+    cluster = cluster_of(roster)
+    cluster.train(stream)
+    if what == "node":
+        node = roster.add(META)
+        assert node is not None
+        roster.end(node, FAILED, "ValueError: mine")
+    else:
+        roster.fail_feed(roster.begin_feed(), DataError("ValueError: mine"), stream=True)
+    assert stream.ended.wait(10)
+    assert stream.stopped == {"stopSparkContext": False, "stopGraceFully": False}
+    assert "ValueError: mine" in caplog.text
+
+
+def test_a_cluster_that_has_ended_leaves_the_stream_to_others() -> None:
+    roster, stream = Roster(1), Stream()
+    cluster_of(roster).train(stream)
+    (watch,) = (each for each in threading.enumerate() if each.name == f"tos-stream-{id(roster)}")
+    roster.stop()
+    watch.join(10)
+    assert (watch.is_alive(), stream.stopped) == (False, {})
 
 
 def test_a_stream_whose_rows_no_node_wants_ends_after_what_has_come() -> None:
