@@ -235,6 +235,8 @@ class Place(Protocol):
 
 def place(failure: Place) -> str:
     """Return in words where a program or its data failed."""
+    if failure.executor == "?" and failure.partition < 0:
+        return "an executor"
     text = (
         f"executor {failure.executor} ({failure.host}), "
         f"partition {failure.partition}, attempt {failure.attempt}"

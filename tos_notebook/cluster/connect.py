@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..common.checks import positive, with_known_options
 from ..errors import ClusterUnreachable, ConfigError, ConnectError
@@ -161,10 +161,13 @@ def _warn_in_clear(sc: SparkContext) -> None:
         warnings.warn(advice, RuntimeWarning, stacklevel=3)
 
 
+_EXPECTED = "a master such as local[2] or spark://host:7077, a SparkContext or a SparkSession"
+
+
 def _adopt(master: Any, settings: Mapping[str, str]) -> SparkContext | None:
     """Return the context that runs already, checked; None to start one."""
     named = master is None or isinstance(master, str)
-    sc = active_context() if named else _context_of(master)
+    sc = active_context() if named else _context_of(master, _EXPECTED)
     if sc is None:
         refuse_remote_process()
         return None
@@ -184,14 +187,29 @@ def _adopt(master: Any, settings: Mapping[str, str]) -> SparkContext | None:
     return sc
 
 
-def _context_of(given: Any) -> SparkContext:
+def running_context(given: Any) -> SparkContext:
+    """Return the context of a Spark that runs.
+
+    Parameters
+    ----------
+    given : SparkContext or SparkSession
+
+    Raises
+    ------
+    ConnectError
+        It is something else, or was stopped.
+    """
+    sc = _context_of(given, "a SparkContext or a SparkSession, such as that of tos.connect()")
+    within(ANSWER, partial(_check_running, sc), "Spark to say that it runs")
+    return sc
+
+
+def _context_of(given: Any, expected: str) -> SparkContext:
     refuse_remote(given)
-    if not type(given).__module__.startswith("pyspark"):
-        raise ConnectError(
-            "Expected a master such as local[2] or spark://host:7077, a SparkContext or a "
-            f"SparkSession; got {type(given).__name__}."
-        )
-    return getattr(given, "sparkContext", given)
+    sc = getattr(given, "sparkContext", given)
+    if not (type(given).__module__.startswith("pyspark") and hasattr(sc, "_jsc")):
+        raise ConnectError(f"Expected {expected}; got {type(given).__name__}.")
+    return cast("SparkContext", sc)
 
 
 def _check_running(sc: SparkContext) -> None:

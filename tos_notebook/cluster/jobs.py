@@ -11,7 +11,7 @@ from pickle import PicklingError
 from traceback import FrameSummary
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..common.tracebacks import users_first
+from ..common.tracebacks import is_users, users_first
 from ..errors import (
     ClusterUnreachable,
     DataError,
@@ -320,7 +320,9 @@ def _own_error(own: re.Match[str], traceback: str, task: re.Match[str] | None) -
 def _worker_error(message: str, traceback: str, task: re.Match[str] | None) -> WorkerError:
     """Return what was raised before the worker's own loop was called, and where, if it is known."""
     raised = [FrameSummary(f, int(n), w) for f, n, w in _FRAME.findall(traceback)]
-    frames = [with_cells(frame) for frame in users_first(raised)]
+    # How Spark calls the user's function is nothing that the user could change.
+    own = next((n for n, frame in enumerate(raised) if is_users(frame.filename)), 0)
+    frames = [with_cells(frame) for frame in users_first(raised[own:])]
     if task is None:
         return WorkerError(message, frames=frames)
     place = task["executor"], task["host"], int(task["partition"]), int(task["attempt"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import sys
 from argparse import Namespace
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from ..nodes.gpus import claim_of_spark
 from ..nodes.keeper import Claim
 from ..nodes.plan import ClusterOptions
 from ..nodes.runs import ClusterRun, Feeding
+from ..nodes.sendable import MAIN, check_main
 from ..nodes.servers import EXPOSED, stays_here
 from ..readable import counted
 from ..tensorflowonspark.TFSparkNode import GpuClaim
@@ -30,9 +30,6 @@ from .text import say
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
-
-MAIN = "main"
-"""What a cell calls the function that runs in each node."""
 
 Watch = Callable[[ClusterRun], object]
 
@@ -154,16 +151,7 @@ def _main(names: Names) -> Any:
             "defines no main."
         )
     main = names.namespace[MAIN]
-    try:
-        inspect.signature(main).bind(None, None)
-    except TypeError:
-        shown = f"main{inspect.signature(main)}" if callable(main) else f"{type(main).__name__}"
-        raise ConfigError(
-            f"main: expected a function of two arguments, main(args, ctx); got {shown}."
-        ) from None
-    except ValueError:
-        # A function that is written in C does not say what it takes.
-        pass
+    check_main(MAIN, main)
     return main
 
 

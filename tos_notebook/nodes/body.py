@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO
 
-from ..common.tracebacks import describe
+from ..common.tracebacks import PACKAGE, describe
 from ..errors import TosError
 from ..transport.base import Endpoint
 from ..transport.sockets import is_loopback
@@ -160,7 +160,11 @@ class Body:
 
 
 def _failure(error: BaseException) -> dict[str, Any]:
-    message, frames = describe(error)
+    # How the function is called is nothing that the user could change.
+    inner = error.__traceback__
+    while inner is not None and inner.tb_frame.f_code.co_filename.startswith(PACKAGE):
+        inner = inner.tb_next
+    message, frames = describe(error.with_traceback(inner or error.__traceback__))
     return {"outcome": FAILED, "message": message, "frames": frames}
 
 

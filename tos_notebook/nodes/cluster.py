@@ -267,9 +267,9 @@ class NodeCluster:
             There is no such node.
         """
         nodes = self.spec.get(job, [])
-        if not 0 <= index < len(nodes):
+        if not (isinstance(index, int) and 0 <= index < len(nodes)):
             have = ", ".join(f"{name}:0-{len(each) - 1}" for name, each in self.spec.items())
-            raise ConfigError(f"Expected a node of {have}; got {job}:{index}.")
+            raise ConfigError(f"Expected a node of {have}; got {job}:{index!r}.")
         return f"grpc://{nodes[index]}"
 
     def feed(self, rows: RDD[Any], queue: str = "input", timeout: float = 600.0) -> None:

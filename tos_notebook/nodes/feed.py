@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from time import monotonic
 from typing import Any
 
 from ..common.checks import at_least_one
-from ..errors import ConfigError
+from ..errors import ConfigError, DataError
 from .hub import Hub
 from .peers import Peers
 
@@ -38,6 +39,11 @@ class DataFeed:
     ----------
     peers : Peers or None
         The other nodes, for `synchronized_batches`; `NodeContext.get_data_feed` knows them.
+
+    Raises
+    ------
+    ConfigError
+        There is no such queue, or the mapping is none.
     """
 
     peers: Peers | None = None
@@ -54,6 +60,11 @@ class DataFeed:
         self.train_mode = train_mode
         self.qname_in, self.qname_out = qname_in, qname_out
         self.done_feeding = False
+        if not isinstance(input_mapping, Mapping | None):
+            raise ConfigError(
+                "input_mapping: expected names of columns with names of tensors, such as "
+                f"{{'pixels': 'x'}}; got {input_mapping!r}."
+            )
         columns = sorted((input_mapping or {}).items())
         self.input_tensors = [tensor for _, tensor in columns] if input_mapping else None
         self._queue = mgr.queue(qname_in)
@@ -79,6 +90,8 @@ class DataFeed:
         ------
         ConfigError
             The number is below 1.
+        DataError
+            A row has fewer fields than `input_mapping` has columns.
         """
         at_least_one("batch_size", batch_size)
         return self._shaped(self._take(batch_size))
@@ -91,12 +104,20 @@ class DataFeed:
     def _shaped(self, rows: list[Any]) -> Any:
         if self.input_tensors is None:
             return rows
-        columns: Iterable[Sequence[Any]] = zip(*rows, strict=False) if rows else ()
-        found = dict.fromkeys(self.input_tensors) | {
+        if not rows:
+            return {tensor: [] for tensor in self.input_tensors}
+        columns: list[Sequence[Any]] = []
+        with suppress(TypeError):
+            columns += zip(*rows, strict=False)
+        if len(columns) < len(self.input_tensors):
+            raise DataError(
+                f"input_mapping: expected rows of at least {len(self.input_tensors)} fields, one "
+                f"for each of its columns in the order of their names; got a row {rows[0]!r:.80}."
+            )
+        return {
             tensor: list(column)
             for tensor, column in zip(self.input_tensors, columns, strict=False)
         }
-        return {tensor: [] if column is None else column for tensor, column in found.items()}
 
     def synchronized_batches(self, batch_size: int, timeout: float = 600.0) -> Iterator[Any]:
         """Yield batches until the feeds of all nodes that train are over: as many on each of them.

@@ -68,7 +68,8 @@ def _encode(values: list[Any], buffers: Buffers, depth: int) -> Description:
         return _SPARK[name](values, buffers, depth)
     raise DataError(
         f"Expected rows of numbers, strings, bytes, lists, tuples, dicts, NumPy arrays, Spark's "
-        f"rows or vectors; got {name}. Turn it into one of these, such as with rdd.map."
+        f"rows or vectors; got {name}. Turn it into one of these, such as with rdd.map, "
+        "or by a tensor's numpy()."
     )
 
 

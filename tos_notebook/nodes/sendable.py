@@ -1,4 +1,4 @@
-"""Whether a function can be sent to executors, and what of it cannot."""
+"""Whether a function can run in nodes: what it takes, and whether it can be sent there."""
 
 from __future__ import annotations
 
@@ -6,10 +6,38 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ..errors import UnsupportedProgram
+from ..errors import ConfigError, UnsupportedProgram
+
+MAIN = "main"
+"""What a cell calls the function that runs in each node."""
 
 
-def check_sendable(main: Callable[..., object], args: Any) -> None:
+def check_main(name: str, main: Any) -> None:
+    """Refuse what is no function of (args, ctx), or does not run when it is called.
+
+    Raises
+    ------
+    ConfigError
+        It begins with the name.
+    """
+    try:
+        inspect.signature(main).bind(None, None)
+    except TypeError:
+        shown = f"{name}{inspect.signature(main)}" if callable(main) else type(main).__name__
+        raise ConfigError(
+            f"{name}: expected a function of two arguments, {name}(args, ctx); got {shown}."
+        ) from None
+    except ValueError:
+        # A function that is written in C does not say what it takes.
+        pass
+    if inspect.iscoroutinefunction(main) or inspect.isgeneratorfunction(main):
+        raise ConfigError(
+            f"{name}: expected a function that runs when it is called, got one with async or "
+            "yield. Leave these out."
+        )
+
+
+def check_sendable(main: Callable[..., object], args: Any, called: str = MAIN) -> None:
     """Refuse a function, or arguments, that cannot be sent to executors.
 
     Raises
@@ -26,8 +54,8 @@ def check_sendable(main: Callable[..., object], args: Any) -> None:
     names = [name for name, value in _used(main) if _refused(value) is not None]
     uses = f" uses {', '.join(names)}, which" if names else ""
     raise UnsupportedProgram(
-        f"main{uses} cannot be sent to the nodes. Make it inside of main, or use values instead of "
-        f"Spark's objects: {_said(error)}"
+        f"{called}{uses} cannot be sent to the nodes. Make it inside of {called}, or use values "
+        f"instead of Spark's objects: {_said(error)}"
     ) from None
 
 

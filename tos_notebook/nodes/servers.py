@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import threading
 from collections.abc import Mapping
@@ -10,7 +11,9 @@ from itertools import count, islice
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from ..cluster.connect import running_context
 from ..cluster.executors import contact_host
+from ..common.checks import with_known_options
 from ..errors import ConfigError, WaitTimeout
 from ..transport.sockets import is_loopback
 from .cluster import NodeCluster
@@ -24,6 +27,9 @@ EXPOSED = (
     "TensorFlow's servers neither encrypt nor ask who connects: whoever reaches a node can run "
     "code there."
 )
+
+_JOB = re.compile("[A-Za-z][A-Za-z0-9_]*")
+"""Names of jobs with which TensorFlow's server does not end its process."""
 
 SERVED = 60.0
 """Seconds for TensorFlow to start its server in each node."""
@@ -61,7 +67,10 @@ class TensorFlowCluster:
         ------
         ConfigError
             There is no such server.
+        WorkerError
+            One was lost: a session would wait for it without an end.
         """
+        self._cluster.check()
         return self._cluster.target(job, index)
 
     def check(self) -> None:
@@ -82,6 +91,7 @@ class TensorFlowCluster:
         return f"TensorFlowCluster({self.spec})"
 
 
+@with_known_options
 def tensorflow_cluster(
     spark: SparkSession,
     jobs: Mapping[str, int],
@@ -114,7 +124,7 @@ def tensorflow_cluster(
         One has failed.
     """
     template = _template(jobs)
-    sc = spark.sparkContext
+    sc = running_context(spark)
     host = contact_host(sc)
     if not insecure_network and not stays_here(host):
         raise ConfigError(f"{EXPOSED} Set insecure_network=True if only you reach that network.")
@@ -131,8 +141,18 @@ def tensorflow_cluster(
 def _template(jobs: Mapping[str, int]) -> dict[str, list[int]]:
     numbers = count()
     template: dict[str, list[int]] = {}
+    if not isinstance(jobs, Mapping):
+        raise ConfigError(
+            "jobs: expected names with numbers of tasks, such as {'ps': 1, 'worker': 2}; got "
+            f"{jobs!r}."
+        )
     for job, tasks in jobs.items():
-        if not (isinstance(job, str) and job.isidentifier() and type(tasks) is int and tasks > 0):
+        if not (isinstance(job, str) and _JOB.fullmatch(job)):
+            raise ConfigError(
+                "jobs: expected names of ASCII letters, digits and _ that begin with a letter, as "
+                f"TensorFlow does, such as 'worker'; got {job!r}."
+            )
+        if type(tasks) is not int or tasks < 1:
             raise ConfigError(
                 "jobs: expected names with numbers of tasks of at least 1, such as "
                 f"{{'ps': 1, 'worker': 2}}; got {job!r}: {tasks!r}."

@@ -8,13 +8,16 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..cluster.connect import running_context
 from ..cluster.executors import contact_host
 from ..cluster.files import default_fs
+from ..common.checks import at_least_one, not_negative, positive, with_known_options
 from ..common.threads import in_thread
 from ..errors import ConfigError
 from ..nodes.cluster import NodeCluster
 from ..nodes.context import LEADERS, NodeContext
 from ..nodes.plan import ClusterOptions
+from ..nodes.sendable import check_main, check_sendable
 from ..nodes.server import NodeServer
 from ..nodes.servers import EXPOSED, stays_here
 from ..nodes.tasks import FeedRows
@@ -105,9 +108,8 @@ class TFCluster:
         WorkerError
             A node has failed: the user's own line comes first.
         """
-        self._check_feed("train", qname)
-        if num_epochs < 0:
-            raise ConfigError(f"num_epochs: expected 0 or more, got {num_epochs}.")
+        self._check_feed("train", qname, dataRDD, feed_timeout)
+        not_negative("num_epochs", num_epochs)
         if hasattr(dataRDD, "foreachRDD"):
             self._cluster.check()
             task = FeedRows(self.server.address, qname, timeout=feed_timeout, stream=True)
@@ -139,10 +141,10 @@ class TFCluster:
         ConfigError
             The cluster reads its data itself, or has no such queue.
         """
-        self._check_feed("inference", qname)
+        self._check_feed("inference", qname, dataRDD, feed_timeout)
         return self._cluster.results(dataRDD, qname, feed_timeout)
 
-    def _check_feed(self, call: str, qname: str) -> None:
+    def _check_feed(self, call: str, qname: str, rows: Any, timeout: float) -> None:
         if self.input_mode != InputMode.SPARK:
             raise ConfigError(
                 f"TFCluster.{call}() feeds rows: run the cluster with "
@@ -150,6 +152,12 @@ class TFCluster:
             )
         if qname not in self.queues:
             raise ConfigError(f"qname: expected one of {self.queues}, got {qname!r}.")
+        positive("feed_timeout", timeout)
+        if not any(hasattr(rows, each) for each in ("mapPartitions", "foreachRDD")):
+            raise ConfigError(
+                "dataRDD: expected an RDD, such as sc.parallelize(rows), or df.rdd of a DataFrame; "
+                f"got {type(rows).__name__}."
+            )
 
     def shutdown(self, ssc: Any = None, grace_secs: float = 0, timeout: float = 259_200) -> None:
         """Wait until the workers' function has ended, and end the cluster.
@@ -168,6 +176,8 @@ class TFCluster:
 
         Raises
         ------
+        ConfigError
+            The timeout is no number. The cluster continues.
         WorkerError
             A node has failed.
         WaitTimeout
@@ -175,6 +185,8 @@ class TFCluster:
         TosError
             A row of the stream could not be fed.
         """
+        if not isinstance(timeout, int | float):
+            raise ConfigError(f"timeout: expected a number of seconds, got {timeout!r}.")
         try:
             if ssc is not None:
                 self._end_stream(ssc)
@@ -221,6 +233,7 @@ class TFCluster:
         return None
 
 
+@with_known_options
 def run(
     sc: SparkContext,
     map_fun: Callable[[Any, NodeContext], object],
@@ -279,10 +292,14 @@ def run(
     WaitTimeout
         They were not there in time.
     """
+    _check_how(input_mode, queues, reservation_timeout)
     if input_mode != InputMode.TENSORFLOW and (driver_ps_nodes or eval_node):
         which = "driver_ps_nodes" if driver_ps_nodes else "eval_node"
         raise ConfigError(f"{which}: expected with input_mode=InputMode.TENSORFLOW only.")
     template = _template(num_executors, num_ps, master_node, eval_node)
+    check_main("map_fun", map_fun)
+    check_sendable(map_fun, tf_args, "map_fun")
+    sc = running_context(sc)
     options = ClusterOptions(
         template=template,
         feed=input_mode == InputMode.SPARK,
@@ -300,14 +317,26 @@ def run(
     return TFCluster(cluster, input_mode)
 
 
+def _check_how(input_mode: int, queues: Sequence[str], timeout: float) -> None:
+    if input_mode not in (InputMode.TENSORFLOW, InputMode.SPARK):
+        raise ConfigError(
+            f"input_mode: expected InputMode.TENSORFLOW or InputMode.SPARK, got {input_mode!r}."
+        )
+    if isinstance(queues, str):
+        raise ConfigError(f"queues: expected a list of names, such as [{queues!r}].")
+    positive("reservation_timeout", timeout)
+
+
 def _template(
     nodes: int, servers: int, leader: str | None, evaluator: bool
 ) -> dict[str, Sequence[int]]:
     """Return the numbers of nodes by their jobs, in the order that programs rely on."""
     if leader and leader not in LEADERS:
         raise ConfigError(f"master_node: expected one of {LEADERS} or None, got {leader!r}.")
+    at_least_one("num_executors", nodes)
+    not_negative("num_ps", servers)
     workers = nodes - servers - (1 if leader else 0) - (1 if evaluator else 0)
-    if servers < 0 or workers < 0 or (workers == 0 and not leader):
+    if workers < 0 or (workers == 0 and not leader):
         raise ConfigError(
             f"num_executors: expected room for {servers} parameter servers"
             f"{', a ' + leader if leader else ''}{', an evaluator' if evaluator else ''} and at "

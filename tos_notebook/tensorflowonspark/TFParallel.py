@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ..cluster.connect import running_context
 from ..cluster.executors import is_local, slots
 from ..cluster.files import default_fs
 from ..cluster.jobs import spoken
+from ..common.checks import at_least_one, with_known_options
 from ..errors import ConfigError
+from ..nodes.sendable import check_main, check_sendable
 from . import util
 
 if TYPE_CHECKING:
@@ -62,6 +65,7 @@ class ParallelContext:
         return str(TFNode.hdfs_path(self, path))
 
 
+@with_known_options
 def run(
     sc: SparkContext,
     map_fn: Callable[[Any, Any], object],
@@ -91,6 +95,10 @@ def run(
     WorkerError
         The function raised on an executor.
     """
+    at_least_one("num_executors", num_executors)
+    check_main("map_fn", map_fn)
+    check_sendable(map_fn, tf_args, "map_fn")
+    sc = running_context(sc)
     if use_barrier:
         _check_slots(sc, num_executors)
     task = _Task(map_fn, tf_args, num_executors, default_fs(sc), use_barrier)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -17,9 +18,11 @@ import pytest
 from tests.unit.worker.support import until
 from tos_notebook.errors import WorkerError
 from tos_notebook.nodes.body import Body
+from tos_notebook.nodes.hub import Hub
 from tos_notebook.nodes.kept import LONGEST_PART, Kept, KeptHere
 from tos_notebook.nodes.plan import NodePlan, ServerAddress
 from tos_notebook.nodes.spawn import Process, start
+from tos_notebook.tensorflowonspark.legacy_keras import WithLegacyKeras
 from tos_notebook.transport.auth import new_secret
 
 
@@ -95,3 +98,18 @@ def test_a_progress_bar_without_line_ends_is_shown_and_takes_no_memory() -> None
         os.close(news)
         kept.kill()
         os.close(orders)
+
+
+def test_a_failure_has_no_frames_of_what_has_called_the_function(
+    body: Body, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def main(args: Any, ctx: Any) -> None:
+        json.loads("[")
+
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    body.main = WithLegacyKeras(main)
+    outcome = body._call(Hub(), {"start": []})
+    first, *others = outcome["frames"]
+    assert "in main" in first
+    assert "json" in others[-1]
+    assert not any("tos_notebook" in frame for frame in outcome["frames"])

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from tos_notebook.errors import UnsupportedProgram
+from tos_notebook.errors import ConfigError, DataError, UnsupportedProgram
 from tos_notebook.tensorflowonspark import TFManager, TFNode, util
 from tos_notebook.tensorflowonspark.marker import EndPartition
 from tos_notebook.tensorflowonspark.scoring import yield_batch
@@ -40,6 +40,21 @@ def test_a_feed_in_training_goes_over_the_ends_of_partitions() -> None:
     assert not feed.should_stop()
     assert feed.next_batch(2) == {"x": [3], "y": ["c"]}
     assert feed.should_stop()
+
+
+@pytest.mark.parametrize("row", [(1,), 1, [1, 2]])
+def test_a_row_with_fewer_fields_than_columns_are_mapped_is_an_error(row: object) -> None:
+    hub = TFManager.start(b"", ["input"])
+    hub.queue("input").put(row)
+    feed = TFNode.DataFeed(hub, input_mapping={"a": "x", "b": "y", "c": "z"})
+    with pytest.raises(DataError, match=r"expected rows of at least 3 fields.* got a row"):
+        feed.next_batch(1)
+
+
+def test_columns_that_are_not_named_with_tensors_are_refused() -> None:
+    hub = TFManager.start(b"", ["input"])
+    with pytest.raises(ConfigError, match=r"input_mapping: expected names.*got \['a', 'b'\]"):
+        TFNode.DataFeed(hub, input_mapping=["a", "b"])  # type: ignore[arg-type]
 
 
 def test_a_feed_whose_results_are_wanted_ends_a_batch_with_its_partition() -> None:
