@@ -268,6 +268,8 @@ def _keep_detached(keeper: Keeper, writer: int) -> None:
         # Closed once the task has ended: the number may be another file's by now.
         with suppress(OSError, ValueError):
             pipe.write(str(error).encode())
-        sys.stderr.write(f"{error}\n")
+        # What has failed in a node that the driver knows, the driver says. This may be its cell.
+        if not (pipe.closed and isinstance(error, WorkerError)):
+            sys.stderr.write(f"{error}\n")
     finally:
         os._exit(code)

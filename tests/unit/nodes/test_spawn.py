@@ -9,14 +9,16 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
 from tests.unit.worker.support import until
 from tos_notebook.errors import WorkerError
+from tos_notebook.nodes import keeper as keepers
 from tos_notebook.nodes.body import Body
 from tos_notebook.nodes.hub import Hub
 from tos_notebook.nodes.kept import LONGEST_PART, Kept, KeptHere
@@ -113,3 +115,20 @@ def test_a_failure_has_no_frames_of_what_has_called_the_function(
     assert "in main" in first
     assert "json" in others[-1]
     assert not any("tos_notebook" in frame for frame in outcome["frames"])
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_what_fails_in_a_node_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], known: bool
+) -> None:
+    def run(tell: Callable[[], object]) -> None:
+        if known:
+            tell()
+        raise WorkerError("mine")
+
+    monkeypatch.setattr(keepers, "close_inherited", lambda kept: None)
+    monkeypatch.setattr(os, "_exit", lambda code: None)
+    reader, writer = os.pipe()
+    keepers._keep_detached(MagicMock(run=run), writer)
+    os.close(reader)
+    assert capsys.readouterr().err.startswith("mine") is not known
