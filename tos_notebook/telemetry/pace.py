@@ -8,14 +8,25 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from ..events import CommandAccepted, Event, MilestoneCommitted, Repartitioned, RunResumed
+from ..events import (
+    CommandAccepted,
+    Event,
+    MilestoneCommitted,
+    Repartitioned,
+    RunResumed,
+    StrategySwapped,
+)
 from ..steering.machine import Command
 
 WINDOW = 500
 """Milestones that count, of all workers together."""
 
-_SAME_WORK = {Command.PAUSE, Command.RESUME, Command.STOP}
-"""A pause is one long wait, which no median shows."""
+_SAME_WORK = {
+    *(Command.PAUSE, Command.RESUME, Command.STOP),
+    *(Command.REPARTITION, Command.SWAP_STRATEGY),
+}
+"""A pause is one long wait, which no median shows. The last two change nothing until the epoch
+ends, and are told by events of their own then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +80,7 @@ class Paces:
 class PaceMeter:
     """A sink for events. Not thread-safe.
 
-    What changes the work of a step begins a new count: settings, chaos, another layout.
+    What changes the work of a step begins a new count: settings, chaos, another layout or strategy.
     """
 
     def __init__(self) -> None:
@@ -79,7 +90,7 @@ class PaceMeter:
         """Take one event into account."""
         if isinstance(event, MilestoneCommitted):
             self._recent.append(event)
-        elif isinstance(event, Repartitioned | RunResumed) or (
+        elif isinstance(event, Repartitioned | RunResumed | StrategySwapped) or (
             isinstance(event, CommandAccepted) and _is_other_work(event)
         ):
             self._recent.clear()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ..blocks.source import DataSource
 from ..coordination.settings import Settings
 from ..errors import TosError
 from ..steering.machine import Command
 from ..steering.sync import ASP
+from ..strategies.base import Strategy
 from ..telemetry.pace import Paces
 from ..theory import AMONG_WORKERS
 from ..theory.advice import (
@@ -42,14 +44,23 @@ class RunAdvisor:
         self._advisor = Advisor()
         self._seen = 0
 
-    def advice(self) -> str | None:
-        """Return what to change and what it would bring; None where nothing would bring much."""
+    def advice(self, strategy: Strategy, source: DataSource) -> str | None:
+        """Return what to change and what it would bring; None where nothing would bring much.
+
+        Parameters
+        ----------
+        strategy : Strategy
+            That which trains the run now.
+        source : DataSource
+            In the present layout.
+        """
         settings = self._parts.training.settings
         situation = settings.sync_interval, settings.sync, settings.strategy, settings.chaos
-        found = self._advisor.advise(situation, self._known_changes(settings))
+        changes = _Changes(self._parts, strategy, source, settings)
+        found = self._advisor.advise(situation, self._known(changes))
         return None if found is None else str(found)
 
-    def _known_changes(self, settings: Settings) -> list[Change] | None:
+    def _known(self, changes: _Changes) -> list[Change] | None:
         """Return what may be advised; None before `LEAST` more milestones than at the last time."""
         seen = len(self._parts.history)
         if seen < self._seen + LEAST:
@@ -60,24 +71,36 @@ class RunAdvisor:
         if paces.milestones < LEAST:
             return None
         self._seen = seen
-        return [*self._changes(settings, paces)]
+        return [*changes.by(paces)]
 
-    def _changes(self, settings: Settings, paces: Paces) -> Iterator[Change]:
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """What may be advised to a run as it is trained now."""
+
+    parts: RunParts
+    strategy: Strategy
+    source: DataSource
+    settings: Settings
+
+    def by(self, paces: Paces) -> Iterator[Change]:
+        """Yield what changes would bring, by what workers do with their time."""
         workers = [WorkerTimes(w.samples, w.busy, w.exchange, w.wait) for w in paces.workers]
-        strategy, nbytes = self._parts.strategy, self._parts.program.layout.nbytes
+        strategy, settings = self.strategy, self.settings
+        nbytes = self.parts.program.layout.nbytes
         if "graph" in strategy.needs:
             # It is compared with others, and cannot be swapped.
             return
         # Gradients of more batches are those of a larger batch, which trains otherwise.
         larger = settings.strategy.pushes == "gradients"
-        if not larger and self._fits(2 * settings.sync_interval, settings):
+        if not larger and self._fits(2 * settings.sync_interval):
             yield seldom(workers, settings.sync_interval)
         if settings.strategy.lockstep and strategy.sampling is None:
             yield without_waiting(workers, "strategy='ps'")
         elif (
             not settings.strategy.lockstep
             and settings.sync.slack is not None
-            and self._may_set(settings, sync=ASP)
+            and self._may_set(sync=ASP)
         ):
             yield without_waiting(workers, "sync='asp'")
         # Processes of one host exchange through its memory, by any algorithm.
@@ -97,18 +120,18 @@ class RunAdvisor:
 
     def _has_batches(self, count: int) -> bool:
         """Whether a partition has so many batches in an epoch, as far as that is known."""
-        source, batch_size = self._parts.source, self._parts.task.plan.batch_size
+        source, batch_size = self.source, self.parts.task.plan.batch_size
         return source.samples is None or source.samples / source.partitions / batch_size >= count
 
-    def _fits(self, sync_interval: int, settings: Settings) -> bool:
+    def _fits(self, sync_interval: int) -> bool:
         """Whether a run may exchange after so many batches, and has them."""
         if not self._has_batches(sync_interval):
             return False
-        return self._may_set(settings, sync_interval=sync_interval)
+        return self._may_set(sync_interval=sync_interval)
 
-    def _may_set(self, settings: Settings, **changes: Any) -> bool:
+    def _may_set(self, **changes: Any) -> bool:
         try:
-            settings.changed(**changes)
+            self.settings.changed(**changes)
         except TosError:
             return False
-        return Command.SET in self._parts.strategy.commands
+        return Command.SET in self.strategy.commands

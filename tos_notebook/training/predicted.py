@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..reduction.costs import DELTA
+from ..strategies.base import Strategy
 from ..strategies.ps.strategy import ParameterServer
 from ..telemetry.pace import Paces
 from ..theory import BANDWIDTH, LATENCY, Gauge, gauges
@@ -27,8 +28,14 @@ LOCAL_LATENCY = 3e-5
 """Seconds that a message takes between two processes of one host."""
 
 
-def theory(parts: RunParts) -> pd.DataFrame:
+def theory(parts: RunParts, strategy: Strategy) -> pd.DataFrame:
     """Return predictions beside measurements.
+
+    Parameters
+    ----------
+    parts : RunParts
+    strategy : Strategy
+        That which trains the run now.
 
     Returns
     -------
@@ -40,9 +47,9 @@ def theory(parts: RunParts) -> pd.DataFrame:
     import pandas as pd
 
     settings = parts.training.settings
-    stale = not settings.strategy.lockstep and "graph" not in parts.strategy.needs
+    stale = not settings.strategy.lockstep and "graph" not in strategy.needs
     found = _of_staleness(parts) if stale else []
-    found += _of_exchanges(parts, parts.history.paces())
+    found += _of_exchanges(parts, strategy, parts.history.paces())
     return pd.DataFrame(map(asdict, found)).set_index("name")
 
 
@@ -51,12 +58,13 @@ def _of_staleness(parts: RunParts) -> list[Gauge]:
     return [*gauges(totals.recent_workers, totals.recent_staleness, rate)]
 
 
-def _of_exchanges(parts: RunParts, paces: Paces) -> Iterator[Gauge]:
+def _of_exchanges(parts: RunParts, strategy: Strategy, paces: Paces) -> Iterator[Gauge]:
     """Yield the parts of a step, the load of the links, and how fast all train."""
-    cluster, network = _cluster(parts, paces), _network(paces)
-    name, every = _name(parts), _interval(parts, _steps(parts, paces))
+    name, network = _name(parts, strategy), _network(paces)
+    steps = _steps(name, paces)
+    cluster, every = _cluster(parts, strategy, paces, steps), _interval(parts, name, steps)
     way = None if cluster is None else cluster.way(name, every)
-    steps, times = _steps(parts, paces), ("compute", "exchange", "wait")
+    times = ("compute", "exchange", "wait")
     meanings = (
         "milliseconds of a batch in TensorFlow; predictions take it as measured",
         f"milliseconds of a batch for which parameters travel: over {network}",
@@ -113,15 +121,14 @@ def _often(every: int) -> str:
     return "after each batch" if every == 1 else f"after each {every} batches"
 
 
-def _cluster(parts: RunParts, paces: Paces) -> Cluster | None:
+def _cluster(parts: RunParts, strategy: Strategy, paces: Paces, every: float) -> Cluster | None:
     """Return the workers and links that predictions are for.
 
     None before the first milestones, and where each epoch is a Spark job: no formula says how long
     Spark takes for one. None, too, where TensorFlow moves the variables itself.
     """
-    if parts.training.settings.strategy.tree_depth is not None or "graph" in parts.strategy.needs:
+    if parts.training.settings.strategy.tree_depth is not None or "graph" in strategy.needs:
         return None
-    every = _steps(parts, paces)
     seconds = [w.compute / every for w in paces.workers if w.compute > 0]
     if not seconds:
         return None
@@ -143,34 +150,34 @@ def _cluster(parts: RunParts, paces: Paces) -> Cluster | None:
     )
 
 
-def _steps(parts: RunParts, paces: Paces) -> float:
+def _steps(name: str, paces: Paces) -> float:
     """Return how many steps of a worker are in a milestone."""
     # A worker whose rows are used up reports milestones without a batch.
-    return 1.0 if _name(parts) == "treeaggregate" else max(1.0, _mean(paces, "steps"))
+    return 1.0 if name == "treeaggregate" else max(1.0, _mean(paces, "steps"))
 
 
-def _interval(parts: RunParts, steps: float) -> int:
+def _interval(parts: RunParts, name: str, steps: float) -> int:
     """Return how many steps of a worker are between two exchanges."""
     settings = parts.training.settings
-    if settings.strategy.lockstep and _name(parts) != "treeaggregate":
+    if settings.strategy.lockstep and name != "treeaggregate":
         # A milestone may be of several exchanges.
         return settings.sync_interval
     return max(1, round(steps))
 
 
-def _name(parts: RunParts) -> str:
+def _name(parts: RunParts, strategy: Strategy) -> str:
     """Return the way of training that a run is, as `Cluster.way` names it."""
-    settings, name = parts.training.settings, parts.strategy.name
-    if "graph" in parts.strategy.needs:
+    settings, name = parts.training.settings, strategy.name
+    if "graph" in strategy.needs:
         return name
     if not settings.strategy.lockstep:
         return "ps bsp" if settings.sync.barrier else "ps asp"
     if name == "treeaggregate":
         return name
-    algorithm = getattr(parts.strategy, "algorithm", "star")
+    algorithm = getattr(strategy, "algorithm", "star")
     if algorithm == "auto" and settings.strategy.pushes != "gradients":
         return f"allreduce:parameters/{settings.sync_interval}"
-    return f"allreduce:{algorithm}"
+    return f"allreduce:{parts.training.algorithm or algorithm}"
 
 
 def _network(paces: Paces) -> str:

@@ -128,7 +128,7 @@ class Run(SteeredRun):
 
         For the stable curvature, set the learning rate while training: the program's is not known.
         """
-        return predicted.theory(self.parts)
+        return predicted.theory(self.parts, self.lifecycle.strategy)
 
     @property
     def tensorboard(self) -> str | None:

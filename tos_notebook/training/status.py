@@ -43,7 +43,7 @@ def run_status(run: Lifecycle) -> RunStatus:
         _pending(run),
         lost_workers(parts.history.lost, own.lockstep, own.continues),
         parts.history.links(),
-        run.advisor.advice(),
+        run.advisor.advice(run.strategy, run.epochs.source),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.telemetry.samples import milestone, started
-from tos_notebook.events import CommandAccepted, Event, Repartitioned, RunResumed
+from tos_notebook.events import CommandAccepted, Event, Repartitioned, RunResumed, StrategySwapped
 from tos_notebook.telemetry.history import History
 from tos_notebook.telemetry.pace import WINDOW, Paces
 
@@ -62,6 +62,10 @@ def test_a_pause_and_the_first_trace_are_in_no_median() -> None:
         (CommandAccepted(1.0, "set", "", {"learning_rate": "0.1"}), 4),
         (CommandAccepted(1.0, "pause", ""), 4),
         (CommandAccepted(1.0, "chaos", ""), 1),
+        (CommandAccepted(1.0, "repartition", ""), 4),
+        (CommandAccepted(1.0, "swap strategy", ""), 4),
+        (CommandAccepted(1.0, "swap combiner", ""), 1),
+        (StrategySwapped(1.0, 1, "allreduce", True), 1),
         (Repartitioned(1.0, 1, 4, 0.1), 1),
         (RunResumed(1.0, 3, 5, 2, None), 1),
     ],

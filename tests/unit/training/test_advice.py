@@ -33,7 +33,7 @@ class Facts:
         self.strategy = ParameterServer() if strategy is None else strategy
         self.history = History()
         together = isinstance(self.strategy, AllReduce | TreeAggregate)
-        self.training = SimpleNamespace(settings=None)
+        self.training = SimpleNamespace(settings=None, algorithm=None)
         own = self.strategy.settings(None if together else Downpour(), PLAIN)
         self.training.settings = Settings(
             own, sync_interval, self.strategy.default_sync if together else as_sync(sync)
@@ -61,7 +61,10 @@ class Facts:
             self.history(milestone(self._time, partition=partition, **known))
 
     def advice(self) -> str | None:
-        return self.advisor.advice()
+        return self.advisor.advice(self.strategy, self.source)  # type: ignore[arg-type]
+
+    def theory(self) -> Any:
+        return predicted.theory(self, self.strategy)  # type: ignore[arg-type]
 
 
 def half(share: float) -> dict[str, float]:
@@ -202,6 +205,14 @@ def test_a_parameter_server_whose_link_is_the_limit_advises_to_leave_the_driver_
     assert "about 3.0 times" in found
 
 
+def test_advice_follows_a_swap_to_the_driver() -> None:
+    run = Facts(AllReduce(), sync_interval=1, nbytes=100_000_000)
+    run.tell(40, *({**half(0.9), "host": str(n)} for n in range(4)), steps=1, workers=4)
+    run.strategy = AllReduce(algorithm="star")
+    assert "With strategy='allreduce:" in str(run.advice())
+    assert "parameters" not in str(run.advice())
+
+
 def test_a_slow_worker_or_partitions_that_wait_speak_against_steps_together() -> None:
     for slow, at_once in ((2.0, 8), (0.1, 4)):
         run = Facts(nbytes=100_000_000)
@@ -215,7 +226,7 @@ def test_times_of_zero_advise_nothing(busy: float) -> None:
     run = Facts(AllReduce(algorithm="star"))
     run.tell(60, {"compute": busy}, {"compute": busy}, steps=0, samples=0)
     assert run.advice() is None
-    predicted.theory(run)  # type: ignore[arg-type]
+    run.theory()
 
 
 # -- predictions beside measurements ---------------------------------------------------------
@@ -224,7 +235,7 @@ def test_times_of_zero_advise_nothing(busy: float) -> None:
 def test_theory_stands_beside_what_was_measured() -> None:
     run = Facts()
     run.tell(60, half(0.5), half(0.5), staleness=3, workers=4, steps=10, samples=100)
-    found = predicted.theory(run)  # type: ignore[arg-type]
+    found = run.theory()
     assert found.columns.tolist() == ["predicted", "measured", "meaning"]
     assert found.loc["mean staleness", ["predicted", "measured"]].tolist() == [3, 3]
     assert found.loc["implicit momentum", "predicted"] == 0.75
@@ -235,13 +246,13 @@ def test_theory_stands_beside_what_was_measured() -> None:
     assert found.loc["saturating workers", "predicted"] > 4
     assert "stable curvature" not in found.index
     run.set(learning_rate=0.1)
-    assert "stable curvature" in predicted.theory(run).index  # type: ignore[arg-type]
+    assert "stable curvature" in run.theory().index
 
 
 def test_times_are_of_a_step_where_a_milestone_is_of_several() -> None:
     run = Facts(AllReduce(algorithm="ring"), sync_interval=1)
     run.tell(60, half(0.5), half(0.5), steps=10, samples=100, workers=2)
-    found = predicted.theory(run)  # type: ignore[arg-type]
+    found = run.theory()
     assert found.loc["compute (ms)", ["predicted", "measured"]].tolist() == pytest.approx([50, 50])
     assert found.loc["exchange (ms)", "measured"] == pytest.approx(50)
 
@@ -249,7 +260,7 @@ def test_times_are_of_a_step_where_a_milestone_is_of_several() -> None:
 def test_what_other_strategies_would_train_stands_below() -> None:
     run = Facts(AllReduce(algorithm="ring"), sync_interval=1)
     run.tell(60, half(0.5), half(0.5), steps=10, samples=100, workers=2)
-    found = predicted.theory(run)  # type: ignore[arg-type]
+    found = run.theory()
     others = found[found.index.str.startswith("rows a second by ")]
     assert [*others.index.str.removeprefix("rows a second by ")] == [
         *("ps asp", "ps bsp", "allreduce:star", "allreduce:direct", "allreduce:halving"),
@@ -264,10 +275,20 @@ def test_what_other_strategies_would_train_stands_below() -> None:
     )
 
 
+def test_predictions_are_for_the_algorithm_that_auto_has_chosen() -> None:
+    run = Facts(AllReduce(), sync_interval=1)
+    run.tell(60, half(0.5), half(0.5), steps=10, samples=100, workers=2)
+    assert "by allreduce:auto" in run.theory().loc["rows a second", "meaning"]
+    run.training.algorithm = "direct"
+    found = run.theory()
+    assert "by allreduce:direct" in found.loc["rows a second", "meaning"]
+    assert "rows a second by allreduce:direct" not in found.index
+
+
 def test_a_run_of_model_averages_is_predicted_by_its_interval() -> None:
     run = Facts(AllReduce("parameters", 5), sync_interval=5)
     run.tell(60, half(0.5), half(0.5), steps=10, samples=100, workers=2)
-    found = predicted.theory(run)  # type: ignore[arg-type]
+    found = run.theory()
     said = found.loc["rows a second", "meaning"]
     assert "by allreduce:parameters/5, after each 5 batches" in said
     assert "rows a second by allreduce:parameters/5" not in found.index
@@ -280,14 +301,14 @@ def test_times_are_means_over_batches_of_which_fast_workers_train_more() -> None
             if number % every == 0:
                 known = {"compute": float(every), "exchange": 0.0, "wait": 0.0}
                 run.history(milestone(number, partition=partition, workers=2, steps=10, **known))
-    found = predicted.theory(run)  # type: ignore[arg-type]
+    found = run.theory()
     measured, foreseen = found.loc["compute (ms)", ["measured", "predicted"]]
     assert measured == pytest.approx(150) == pytest.approx(foreseen, rel=0.01)
 
 
 def test_without_a_milestone_theory_knows_nothing() -> None:
     for run in (Facts(), Facts(AllReduce())):
-        found = predicted.theory(run)  # type: ignore[arg-type]
+        found = run.theory()
         assert found[["predicted", "measured"]].isna().all(axis=None)
 
 
@@ -295,7 +316,7 @@ def test_without_a_milestone_theory_knows_nothing() -> None:
 def test_what_spark_takes_for_a_job_is_measured_and_not_predicted(jobs: bool) -> None:
     run = Facts(TreeAggregate(jobs=jobs), sync_interval=1)
     run.tell(60, half(0.9), half(0.9), steps=1, samples=10, workers=2)
-    found = predicted.theory(run)  # type: ignore[arg-type]
+    found = run.theory()
     assert found["predicted"].isna().all() == jobs
     assert found.loc["exchange (ms)", "measured"] == pytest.approx(900)
 
@@ -303,7 +324,7 @@ def test_what_spark_takes_for_a_job_is_measured_and_not_predicted(jobs: bool) ->
 def test_the_wait_for_the_slowest_is_predicted_where_all_step_together() -> None:
     run = Facts(AllReduce(), sync_interval=1)
     run.tell(60, {"compute": 0.2, "wait": 0.8}, {"compute": 1.0}, steps=1, samples=10)
-    found = predicted.theory(run)  # type: ignore[arg-type]
+    found = run.theory()
     assert "mean staleness" not in found.index
     assert found.loc["compute (ms)", "predicted"] == pytest.approx(600)
     assert found.loc["wait (ms)", ["predicted", "measured"]].tolist() == pytest.approx([400, 400])

@@ -27,6 +27,7 @@ from tos_notebook.events import (
 )
 from tos_notebook.strategies import AllReduce, TreeAggregate
 from tos_notebook.training import epochs as epochs_module
+from tos_notebook.training.advice import RunAdvisor
 from tos_notebook.training.results import report
 from tos_notebook.training.run import Run
 
@@ -127,6 +128,21 @@ def test_a_swap_takes_effect_at_the_end_of_the_epoch_and_keeps_the_parameters(
     assert (run.settings.strategy, run.settings.lockstep, run.settings.sync) == (
         "allreduce", True, "bsp",
     )  # fmt: skip
+
+
+def test_theory_and_advice_are_of_the_strategy_in_force(
+    setting: Swapping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    note = lambda self, strategy, source: asked.append(strategy.name)  # noqa: E731
+    monkeypatch.setattr(RunAdvisor, "advice", note)
+    swap = TreeAggregate(convergence_tol=0)
+    asks = {0: lambda run: run.swap_strategy(swap), 1: lambda run: run.status}
+    run = setting.go(asks, epochs=2)
+    found = run.theory
+    assert "by treeaggregate" in found.loc["rows a second", "meaning"]
+    assert not [name for name in found.index if name.startswith("rows a second by ")]
+    assert asked[-1] == "treeaggregate"
 
 
 def test_versions_and_the_global_step_go_on(setting: Swapping) -> None:
