@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from ..readable import all_readable, amount, counted, shortened
 from ..steering.links import LinkRate, LinkRates
+from ..training.results.report import OWN_RATE, OWN_STEP
 from ..training.run import Run
 from .facts import RunFacts
 from .model import RunModel, model_of
@@ -182,6 +183,8 @@ def _facts(news: News) -> list[tuple[str, str]]:
         each += f", {whole / totals['bytes']:.1f} times less than as they are"
     rate, stale = run["learning_rate"], _is_stale(run)
     interval = run["sync_interval"]
+    # A strategy that draws samples has no interval, and makes the step itself.
+    own = OWN_STEP if interval is None else OWN_RATE
     validated = ", ".join(f"{name} {words(v)}" for name, v in totals["validation"].items())
     facts = [
         (run["state"].capitalize(), run["reason"]),
@@ -200,7 +203,7 @@ def _facts(news: News) -> list[tuple[str, str]]:
         ("Sync mode", stale and run["sync"]),
         ("Codec", run["codec"]),
         ("Exchange every", interval and _every(interval, run["batch_size"])),
-        ("Learning rate", "the program's own" if rate is None else words(rate)),
+        ("Learning rate", own if rate is None else words(rate)),
         ("Steered", "; ".join(_steered(news))),
         ("Chaos on purpose", "; ".join(run["chaos_log"])),
         ("Partitions", str(run["partitions"])),

@@ -83,7 +83,9 @@ def test_of_steps_made_together_it_shows_who_waits_and_nothing_stale() -> None:
     for text in ("taleness", "Sync mode", "ombiner", "None"):
         assert text not in page
     run.settings = SAMPLED
-    assert "Exchange every" not in mimebundle(Result(run))["text/html"]  # type: ignore[arg-type]
+    shown = mimebundle(Result(run))["text/html"]  # type: ignore[arg-type]
+    assert "Exchange every" not in shown
+    assert "the strategy&#x27;s step size" in shown
 
 
 def test_it_shows_no_staleness_where_no_combiner_counts_it() -> None:

@@ -26,7 +26,7 @@ from ...readable import free_name
 from ...telemetry.mlflow import MLflow, MLflowLog, active_run, require_mlflow
 from ...telemetry.window import Window
 from ..results.card import versions
-from ..results.report import OWN_RATE
+from ..results.report import own_rate
 from ..results.save import ENDINGS
 from ..results.view import RunView
 from .base import Maker, RunContext
@@ -181,7 +181,7 @@ def _params(run: RunView, event: RunStarted | RunResumed) -> Mapping[str, object
     settings = run.settings.by_name
     del settings["chaos"]
     if settings["learning_rate"] is None:
-        settings["learning_rate"] = OWN_RATE
+        settings["learning_rate"] = own_rate(run.settings)
     data = {"epochs": event.epochs, "partitions": event.partitions, "rows": event.samples}
     program = {"program": run.program.summary, "master": run.master}
     return settings | data | program | {f"version.{n}": version for n, version in versions()}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...chaos.rules import describe
 from ...readable import counted
+from .settings import RunSettings
 from .view import RunView
 
 if TYPE_CHECKING:
@@ -15,6 +16,14 @@ if TYPE_CHECKING:
 
 OWN_RATE = "the program's own"
 """What a learning rate is called that was not set while training."""
+
+OWN_STEP = "the strategy's step size"
+"""What it is called where no optimizer makes the step."""
+
+
+def own_rate(settings: RunSettings) -> str:
+    """Return what a learning rate is called that was not set, as under these settings."""
+    return OWN_STEP if "step_size" in settings.own else OWN_RATE
 
 
 def run_facts(run: RunView, optimizer_state: str) -> dict[str, str]:
@@ -46,7 +55,7 @@ def setting_facts(run: RunView, optimizer_state: str) -> dict[str, str]:
         **every,
         **({} if settings.lockstep else {"Sync mode": settings.sync}),
         "Codec": settings.codec,
-        "Learning rate": OWN_RATE if rate is None else str(rate),
+        "Learning rate": own_rate(settings) if rate is None else str(rate),
         "Batch size": str(settings.batch_size),
         "Optimizer state": optimizer_state,
         "Chaos": describe(run.chaos_log) if run.chaos_log else "none",

@@ -104,4 +104,6 @@ def test_of_steps_made_together_no_combiner_and_no_sync_mode_is_reported() -> No
     assert facts["Exchange every"] == "1 batch"
     assert not {"Combiner", "Sync mode"} & set(facts)
     sampled: Any = SimpleNamespace(settings=SAMPLED, chaos_log=())
-    assert "Exchange every" not in setting_facts(sampled, "keep")
+    of_samples = setting_facts(sampled, "keep")
+    assert "Exchange every" not in of_samples
+    assert of_samples["Learning rate"] == "the strategy's step size"
