@@ -116,6 +116,10 @@ def _listed(names: str) -> list[str]:
     return [name.strip() for name in names.split(",") if name.strip()]
 
 
+IPYTHONS = "In", "Out", "exit", "get_ipython", "open", "quit"
+"""Variables that every notebook has, and that no user means."""
+
+
 def strategy(namespace: Mapping[str, Any], name: str) -> Any:
     """Return a strategy's name, or the notebook's object of that name."""
     from ..strategies.registry import STRATEGIES, as_strategy
@@ -144,7 +148,8 @@ def _variable(namespace: Mapping[str, Any], name: str, read: Callable[[str], Any
     try:
         read(name)
     except TosError as error:
-        near = did_you_mean(name, [n for n in namespace if not n.startswith("_")])
+        own = [n for n in namespace if not n.startswith("_") and n not in IPYTHONS]
+        near = did_you_mean(name, own)
         hint = "" if "Did you mean" in str(error) else near
         text = f"{error} No variable of this notebook has that name.{hint}"
         raise ConfigError(text) from None

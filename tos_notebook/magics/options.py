@@ -103,7 +103,10 @@ class Parser:
         for word in words:
             flag = word.split("=")[0]
             if flag.startswith("-") and not _is_number(flag) and flag not in self.flags:
-                hint = did_you_mean(flag, self.flags) or self._known()
+                # All begin with dashes, which make none nearer.
+                names = [each.lstrip("-") for each in self.flags]
+                near = did_you_mean(flag.lstrip("-"), names)
+                hint = near.replace("mean ", "mean --") or self._known()
                 raise self._wrong(f"unknown option {flag}.{hint}")
 
     def _known(self) -> str:

@@ -87,7 +87,8 @@ def cost(
         raise ConfigError(f"slowest: expected a number of at least 1, got {slowest!r}.")
     placed = "" if isinstance(counts, int) else f" on {len(counts)} hosts"
     return Costs(
-        f"{cluster.nbytes / 1e6:,.3g} MB of parameters, {cluster.n} workers{placed}, "
+        f"{cluster.nbytes / 1e6:,.3g} MB of parameters, {cluster.n} "
+        f"worker{'s' * (cluster.n > 1)}{placed}, "
         f"{1e3 * batch_seconds:.3g} ms for a batch of {batch_size}; links of "
         f"{bandwidth / 1e6:,.4g} MB/s and {1e3 * latency:.3g} ms",
         cluster.ways(at_least_one("sync_interval", sync_interval)),
