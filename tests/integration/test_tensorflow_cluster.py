@@ -274,7 +274,7 @@ def page(url: str) -> bytes:
     [
         ({"num_executors": 1, "num_ps": 1}, "num_executors"),
         ({"num_executors": 0, "num_ps": 0}, "num_executors"),
-        ({"num_executors": 2, "num_ps": -1}, "num_executors"),
+        ({"num_executors": 2, "num_ps": -1}, "num_ps"),
         ({"num_executors": 2, "num_ps": 1, "driver_ps_nodes": True}, "driver_ps_nodes"),
         ({"num_executors": 2, "num_ps": 0, "eval_node": True}, "eval_node"),
         ({"num_executors": 2, "num_ps": 0, "master_node": "worker"}, "master_node"),
