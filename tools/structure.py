@@ -43,7 +43,7 @@ GROUPS = {
         "training",
     ),
     "What people touch": (
-        *("widgets", "lab", "tensorflowonspark", "magics", "ml", "tensorspark", "demo"),
+        *("widgets", "lab", "tensorflowonspark", "magics", "surface", "ml", "tensorspark", "demo"),
     ),
 }
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .program.capture import capture
     from .program.saved_models import load_model
     from .steering import conditions as stop
+    from .surface import fit
     from .telemetry.compare import compare
     from .telemetry.mlflow import MLflow
     from .training.observers.tensorboard import read_events
@@ -38,6 +39,7 @@ _HOMES = {
     "columns": ".data.dataframe",
     "compare": ".telemetry.compare",
     "connect": ".cluster.connect",
+    "fit": ".surface",
     "load_ipython_extension": ".magics",
     "load_model": ".program.saved_models",
     "read_events": ".training.observers.tensorboard",
@@ -77,6 +79,7 @@ __all__ = [
     "connect",
     "errors",
     "events",
+    "fit",
     "load_model",
     "ml",
     "partitioners",

@@ -121,13 +121,18 @@ def sentence(text: str) -> str:
     return next(filter(None, lines), "")
 
 
+def ipython_shell() -> Any:
+    """Return the shell of IPython that runs this process; None if none does."""
+    ipython = sys.modules.get("IPython")
+    return None if ipython is None else ipython.get_ipython()
+
+
 def with_cells(text: str) -> str:
     """Return frames of a traceback with the names of cells, such as ``Cell In[13]``.
 
     The code of a cell has a made-up file name, which only the shell that executed it knows.
     """
-    ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
+    shell = ipython_shell()
     if shell is None:
         return text
 

@@ -11,6 +11,8 @@ from .._version import __version__
 from ..cluster.executors import active_context, is_running
 from ..cluster.summary import ClusterSummary, summary
 from ..training import factory
+from ..training.run import viewers
+from ..widgets.run_view import show
 from .hub import PageSession, RunHub
 
 logger = logging.getLogger(__name__)
@@ -39,6 +41,7 @@ class Targets:
         manager.register_target(CONTROL, self._control)
         manager.register_target(STREAM, self._stream)
         factory.watchers.append(self.hub.watch)
+        viewers.append(show)
         self._shell.events.register("post_run_cell", self._after_cell)
         if getattr(self._shell, "kernel", None) is None:
             return
@@ -54,6 +57,7 @@ class Targets:
         manager.unregister_target(CONTROL, self._control)
         manager.unregister_target(STREAM, self._stream)
         factory.watchers.remove(self.hub.watch)
+        viewers.remove(show)
         self._shell.events.unregister("post_run_cell", self._after_cell)
         self.hub.close()
         if self._here is not None:

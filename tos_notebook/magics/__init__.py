@@ -12,6 +12,7 @@ from traitlets import Bool, Enum, Float, Int, TraitError, Unicode, Union, valida
 from ..common.checks import at_least_one, did_you_mean, not_negative
 from ..errors import ConfigError, TosError
 from ..nodes.runs import ClusterRun
+from ..readable import ipython_shell
 from ..steering.actions import ACTIONS, Action
 from ..steering.machine import Command
 from ..training.options import OPTIONS, Option
@@ -341,6 +342,23 @@ def load_ipython_extension(ip: Any) -> None:
     ip.register_magics(magics)
     ip.Completer.custom_matchers.append(magics.matcher)
     ip.input_transformers_cleanup.append(keep_empty)
+
+
+def notebook_shell() -> Any:
+    """Return the shell of the notebook that a person looks at; None in scripts and batch jobs."""
+    shell = ipython_shell()
+    return None if getattr(shell, "kernel", None) is None or is_noninteractive() else shell
+
+
+def load_once(ip: Any) -> None:
+    """Load the extension, unless it is loaded.
+
+    Parameters
+    ----------
+    ip : InteractiveShell
+    """
+    if TosMagics.__name__ not in ip.magics_manager.registry:
+        ip.extension_manager.load_extension("tos_notebook")
 
 
 def unload_ipython_extension(ip: Any) -> None:

@@ -24,7 +24,7 @@ from ..tensorflowonspark.TFSparkNode import GpuClaim
 from . import find
 from .cell import CLUSTER, run_cell
 from .find import Names
-from .launcher import CLOSE_TIMEOUT, Launched, Launcher, is_noninteractive
+from .launcher import CLOSE_TIMEOUT, Launcher, is_noninteractive
 from .lines import NodeLines
 from .text import say
 
@@ -54,7 +54,7 @@ class ClusterLauncher(Launcher):
     def _check(self, options: Namespace) -> None:
         _template(options)
 
-    def _start(self, options: Namespace, line: str, cell: str | None) -> Launched:
+    def _start(self, options: Namespace, line: str, cell: str | None) -> ClusterRun:
         template, space, ran = _template(options), self._shell.user_ns, None
         if cell is not None:
             header = f"{CLUSTER} {line}".rstrip()
@@ -87,17 +87,17 @@ class ClusterLauncher(Launcher):
         run = ClusterRun(sc, main, args, made, feeding, claim)
         say(_plan(run.number, template, options), *_crowded(sc, template))
         self._watch(run)
-        return Launched(run)
+        return run
 
     def _view(self, run: ClusterRun) -> Any:
         from .. import widgets
 
         return widgets.cluster_view(run)
 
-    def _show(self, launched: Launched, options: Namespace) -> None:
+    def _show(self, run: Any, options: Namespace) -> None:
         from .. import widgets
 
-        run, later = launched.run, f"{options.output}.stop() ends it."
+        later = f"{options.output}.stop() ends it."
         if is_noninteractive():
             lines = NodeLines(run, sys.stdout)
             try:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import threading
 from abc import ABC, abstractmethod
 from argparse import Namespace
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from IPython.core.error import StdinNotImplementedError, UsageError
@@ -19,22 +17,7 @@ from .cell import refuse_empty
 from .text import say
 
 CLOSE_TIMEOUT = 10.0
-"""Seconds for what follows an end: closing a session, drawing the last picture."""
-
-
-@dataclass(frozen=True, slots=True)
-class Launched:
-    """What a cell has started.
-
-    Parameters
-    ----------
-    run : Run or ClusterRun
-    closer : Thread, optional
-        Closes the run's session when it has ended.
-    """
-
-    run: Any
-    closer: threading.Thread | None = None
+"""Seconds for the last picture."""
 
 
 class Launcher(ABC):
@@ -62,7 +45,7 @@ class Launcher(ABC):
     def __init__(self, shell: Any, connection: Any) -> None:
         self._shell = shell
         self._connection = connection
-        self._by_cell: dict[object, Launched] = {}
+        self._by_cell: dict[object, Any] = {}
 
     def launch(self, options: Namespace, line: str, cell: str | None) -> None:
         """Run the cell, start what it asks for, and show it.
@@ -89,22 +72,22 @@ class Launcher(ABC):
         self._check(options)
         key = cell_key(self._shell, line, cell)
         before = self._by_cell.get(key)
-        if before is not None and before.run.active and not self._settle(before.run, options):
+        if before is not None and before.active and not self._settle(before, options):
             return
         # Often it is here that TensorFlow is imported first.
         with quiet_stderr():
-            launched = self._start(options, line, cell)
-        self._by_cell = {k: v for k, v in self._by_cell.items() if v.run.active}
-        self._by_cell[key] = launched
-        self._shell.user_ns[options.output] = launched.run
-        self._show(launched, options)
+            run = self._start(options, line, cell)
+        self._by_cell = {k: v for k, v in self._by_cell.items() if v.active}
+        self._by_cell[key] = run
+        self._shell.user_ns[options.output] = run
+        self._show(run, options)
 
     @abstractmethod
     def _check(self, options: Namespace) -> None:
         """Refuse what does not fit, before the cell runs."""
 
     @abstractmethod
-    def _start(self, options: Namespace, line: str, cell: str | None) -> Launched:
+    def _start(self, options: Namespace, line: str, cell: str | None) -> Any:
         """Start what the cell asks for, and return it."""
 
     @abstractmethod
@@ -112,7 +95,7 @@ class Launcher(ABC):
         """Return the live view of a run."""
 
     @abstractmethod
-    def _show(self, launched: Launched, options: Namespace) -> None:
+    def _show(self, run: Any, options: Namespace) -> None:
         """Show it while it runs; in batch jobs, say what became of it."""
 
     def _settle(self, run: Any, options: Namespace) -> bool:

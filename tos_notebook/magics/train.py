@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import sys
-import threading
 from argparse import Namespace
-from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython.core.error import UsageError
 from IPython.display import display
 
 from ..common.console import quiet_stderr
-from ..errors import TosError
 from ..readable import counted
 from ..training.options import RunOptions, SessionOptions, subset
 from ..training.results.settings import RunSettings
 from . import arguments, find
 from .cell import TRAIN, run_cell
 from .find import Names
-from .launcher import CLOSE_TIMEOUT, Launched, Launcher, is_noninteractive
+from .launcher import CLOSE_TIMEOUT, Launcher, is_noninteractive
 from .program import Captured, captured
 from .text import say, training
+
+if TYPE_CHECKING:
+    from ..training.run import Run
 
 LATER = "%tos_stop stops it and keeps the weights, %tos_status says how far it is."
 
@@ -40,7 +40,7 @@ class RunLauncher(Launcher):
                 "--features x --label y for columns of a DataFrame."
             )
 
-    def _start(self, options: Namespace, line: str, cell: str | None) -> Launched:
+    def _start(self, options: Namespace, line: str, cell: str | None) -> Run:
         names = self._names(line, cell)
         options.learning_rate, rate = arguments.learning_rate(names, options.learning_rate)
         return self._launch(captured(names, options), names, options, rate)
@@ -51,9 +51,9 @@ class RunLauncher(Launcher):
             return Names(space)
         return Names(space, run_cell(self._shell, cell, f"{TRAIN} {line}".rstrip()))
 
-    def _launch(self, made: Captured, names: Names, options: Namespace, rate: Any) -> Launched:
+    def _launch(self, made: Captured, names: Names, options: Namespace, rate: Any) -> Run:
         from ..telemetry.progress import ProgressLine
-        from ..training.session import TrainingSession
+        from ..training.session import train_once
 
         wanted = subset(RunOptions, vars(options)) | arguments.given(names, options)
         if rate is not None:
@@ -69,17 +69,13 @@ class RunLauncher(Launcher):
         else:
             del wanted["checkpoint_every"], wanted["keep"]
         sinks = [ProgressLine(sys.stdout)] if is_noninteractive() else []
-        session = TrainingSession(spark, made.program, **settings)
-        try:
-            run = session.start(sinks=sinks, **wanted)
-        except BaseException:
-            session.close()
-            raise
+        data = wanted.pop("data")
+        run = train_once(spark, made.program, settings, data, wanted | {"sinks": sinks})
         # After what refuses options and data.
-        fed = _fed(wanted["data"], made.program.feeds)
-        made = replace(made, by_gradients=session.program.gradients)
+        fed = _fed(data, made.program.feeds)
+        made = replace(made, by_gradients=run.program.gradients)
         say(*made.lines(options.optimizer_state), *fed, _plan(options, run.settings))
-        return _closed_when_ended(run, session)
+        return run
 
     def resume(self, options: Namespace) -> None:
         """Continue a saved run, and show it.
@@ -127,37 +123,18 @@ class RunLauncher(Launcher):
 
         return widgets.view(run)
 
-    def _show(self, launched: Launched, options: Namespace) -> None:
+    def _show(self, run: Any, options: Namespace) -> None:
         from .. import widgets
 
-        run = launched.run
         if is_noninteractive():
-            if self._wait_closed(launched, options):
+            if self._wait(run, options, LATER):
                 display(widgets.Result(run))
             return
         view = self._view(run)
         view.show()
-        if options.wait and self._wait_closed(launched, options):
+        if options.wait and self._wait(run, options, LATER):
             # So that the cell ends with the picture that a saved notebook shows.
             view.wait(CLOSE_TIMEOUT)
-
-    def _wait_closed(self, launched: Launched, options: Namespace) -> bool:
-        try:
-            return self._wait(launched.run, options, LATER)
-        finally:
-            if launched.closer is not None and not launched.run.active:
-                launched.closer.join(CLOSE_TIMEOUT)
-
-
-def _closed_when_ended(run: Any, session: Any) -> Launched:
-    def close() -> None:
-        with suppress(TosError):
-            run.wait()
-        session.close()
-
-    closer = threading.Thread(target=close, name=f"tos-close-{run.number}", daemon=True)
-    closer.start()
-    return Launched(run, closer)
 
 
 def _fed(data: Any, feeds: Any) -> list[str]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..blocks.skips import Skipped
 from ..common.arrays import Array
 from ..common.checks import with_known_options
+from ..errors import ConfigError
 from ..events import Stalled
 from ..inference.predictor import BATCH_SIZE
 from ..steering.status import RunStatus
@@ -23,6 +24,10 @@ from .steered import SteeredRun
 if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
+
+
+viewers: list[Callable[[Run, bool], None]] = []
+"""What shows a run in the cell that is executed, and whether again; the last one counts."""
 
 
 class Run(SteeredRun):
@@ -139,6 +144,27 @@ class Run(SteeredRun):
     def mlflow_run_id(self) -> str | None:
         """The MLflow run that it is logged in; None if there is none, or it has not begun."""
         return self.lifecycle.mlflow_run_id
+
+    def show(self) -> None:
+        """Show the live view in this cell; after the run's end, the picture.
+
+        Raises
+        ------
+        ConfigError
+            Nothing shows runs here: no notebook, or one without the extension.
+        """
+        if not viewers:
+            raise ConfigError(
+                "show: expected a notebook with the extension. Type %load_ext tos_notebook before "
+                "you start a run; run.status and run.figure() say how far this one is."
+            )
+        viewers[-1](self, True)
+
+    def _ipython_display_(self) -> None:
+        if not viewers:
+            # IPython then shows it as it shows all else.
+            raise NotImplementedError
+        viewers[-1](self, False)
 
     def figure(self) -> go.Figure:
         """Return loss and staleness over samples as a plotly figure."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import threading
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -191,12 +192,7 @@ class TrainingSession:
         """
         with self._ask.patiently():
             run = self.start(data, epochs, **options)
-        try:
-            return run.wait()
-        except KeyboardInterrupt:
-            if run.active:
-                run.stop()
-            raise
+        return wait_or_stop(run)
 
     def _launch(self, request: RunRequest, observers: Observers) -> Run:
         spare_jobs()
@@ -247,3 +243,38 @@ class TrainingSession:
 
 CLOSE_TIMEOUT = 30.0
 """Seconds that `close` waits for a run that is ending by itself."""
+
+
+def train_once(
+    spark: Any, program: Any, settings: Mapping[str, Any], data: Any, options: Mapping[str, Any]
+) -> Run:
+    """Start a run in a session of its own, which is closed when the run has ended.
+
+    Parameters
+    ----------
+    spark, program
+        See `TrainingSession`.
+    settings : mapping of str
+        Further parameters of `TrainingSession`.
+    data : object
+        See `TrainingSession.start`, which says what is raised, too.
+    options : mapping of str
+        Further parameters of `TrainingSession.start`.
+    """
+    session = TrainingSession(spark, program, **settings)
+    session._only = True
+    try:
+        return session.start(data, **options)
+    except BaseException:
+        session.close()
+        raise
+
+
+def wait_or_stop(run: Run) -> Run:
+    """Wait for a run's end; an interrupt stops it and keeps the weights."""
+    try:
+        return run.wait()
+    except KeyboardInterrupt:
+        if run.active:
+            run.stop()
+        raise

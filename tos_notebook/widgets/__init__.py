@@ -4,7 +4,7 @@ from .cluster_picture import ClusterPicture
 from .cluster_view import ClusterView, cluster_view
 from .model import RunModel, watch
 from .picture import Result
-from .run_view import RunView, view
+from .run_view import RunView, show, view
 
 __all__ = [
     "ClusterPicture",
@@ -13,6 +13,7 @@ __all__ = [
     "RunModel",
     "RunView",
     "cluster_view",
+    "show",
     "view",
     "watch",
 ]

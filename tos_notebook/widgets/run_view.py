@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from ..readable import all_readable
 from ..training.run import Run
@@ -37,6 +38,34 @@ def view(run: Run) -> RunView:
     return RunView(run)
 
 
+_cells: WeakKeyDictionary[Run, int] = WeakKeyDictionary()
+"""In which execution of a cell each run was shown last."""
+
+
+def show(run: Run, again: bool = True) -> None:
+    """Show a run in the cell that is executed.
+
+    Parameters
+    ----------
+    run : Run
+    again : bool
+        Whether to do so if this cell shows it already.
+
+    Raises
+    ------
+    ConfigError
+        The run was not watched.
+    """
+    if again or _cells.get(run) != _execution():
+        RunView(run).show()
+
+
+def _execution() -> int:
+    from IPython import get_ipython
+
+    return getattr(get_ipython(), "execution_count", 0)
+
+
 class RunView(LiveView):
     """Shows a run while it trains, and lets a person steer it; see `LiveView`.
 
@@ -58,12 +87,18 @@ class RunView(LiveView):
         from .comms import RunControl, RunStream
 
         self.model = model = model_of(run)
+        self._run = run
         self._facts = RunFacts(run)
         control = RunControl()
         stream = RunStream(control=control)
         self._feed = Feed(model, self._facts, stream.send)
         self._steering = Steering(self._facts, model)
         super().__init__(stream, control, pump)
+
+    def show(self) -> None:
+        """Display the view in the current cell; the end replaces it by a still picture."""
+        _cells[self._run] = _execution()
+        super().show()
 
     @property
     def _over(self) -> bool:

@@ -117,6 +117,7 @@ class FakeRun:
         self.pending: tuple[str, ...] = ()
         self.lost: tuple[str, ...] = ()
         self.tensorboard: str | None = None
+        self.program: Any = None
         self._done = threading.Event()
 
     @property
@@ -215,6 +216,7 @@ class Engine:
         session.data, session.epochs, session.started = data, epochs, options
         # That of a resumed run has none of its own.
         run = FakeRun(len(self.runs) + 1, getattr(session, "checked", None))
+        run.program = session.program
         self.runs.append(run)
         self.on_start(run)
         return run
@@ -263,9 +265,6 @@ def engine(cells: Cells, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     for run in made.runs:
         if run.active:
             run.end()
-    for thread in threading.enumerate():
-        if thread.name.startswith("tos-close"):
-            thread.join(10)
     assert not [t for t in threading.enumerate() if t.name.startswith("tos-")]
 
 

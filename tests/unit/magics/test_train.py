@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import pytest
@@ -111,17 +110,9 @@ def test_a_sync_mode_that_there_is_not_is_refused_before_anything_is_started(
     assert not engine.sessions
 
 
-def test_the_prompt_comes_back_and_the_session_is_closed_when_the_run_has_ended(
-    cells: Cells, engine: Engine
-) -> None:
+def test_the_prompt_comes_back_while_the_run_trains(cells: Cells, engine: Engine) -> None:
     cells(LINE)
-    run, session = engine.runs[0], engine.sessions[0]
-    assert run.active
-    assert not session.closed
-    closer = next(t for t in threading.enumerate() if t.name == "tos-close-1")
-    run.end("failed", WorkerError("ValueError: boom"))
-    closer.join(10)
-    assert session.closed
+    assert engine.runs[0].active
 
 
 def test_a_combiner_of_the_notebook_is_used(cells: Cells, engine: Engine) -> None:

@@ -1,0 +1,105 @@
+"""The first call of most users: train a model on Spark, all in one."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from .common.checks import refuse_unknown
+from .data.dataframe import columns
+from .data.described import is_frame
+from .errors import ConfigError
+from .magics import load_once, notebook_shell
+from .telemetry.progress import ProgressLine
+from .training.options import (
+    OPTIONS,
+    ObserverOptions,
+    RunOptions,
+    SessionOptions,
+    offers,
+    subset,
+)
+from .training.run import Run
+from .training.session import train_once, wait_or_stop
+
+
+@offers([each for name, each in OPTIONS.items() if name != "epochs"])
+def fit(
+    model: Any,
+    data: Any,
+    epochs: int = 1,
+    *,
+    features: Any = None,
+    label: Any = None,
+    spark: Any = None,
+    directory: str | None = None,
+    wait: bool = True,
+    verbose: bool = True,
+    **options: Any,
+) -> Run:
+    """Train a model on Spark, and return the run.
+
+    It connects to Spark if nobody has, and leaves no session behind. All else that a run takes is
+    an option here. `TrainingSession` trains one program run after run.
+
+    Parameters
+    ----------
+    model : keras.Model or Program
+        Compiled, or as `tos_notebook.capture` returns it. Afterwards it has the trained weights.
+    data : tuple of ndarray, RDD of tuple, DataFrame, TFRecord files, or callable
+        What `TrainingSession.start` takes; or a Spark DataFrame, with `features` and `label`.
+    features, label : str, sequence of str, or mapping of str to str, optional
+        Columns of the DataFrame, as `tos_notebook.columns` takes them.
+    spark : SparkSession or SparkContext, optional
+        What `tos_notebook.connect` returns by default.
+    directory : str, optional
+        Where checkpoints go, as for `TrainingSession`.
+    wait : bool
+        Whether to return when the run has ended, and not at once. An interrupt stops the run and
+        keeps the weights.
+    verbose : bool
+        Whether to show how far the run is: in a notebook by its live view, else by a line of text.
+
+    Raises
+    ------
+    ConfigError, DataError, ShapeMismatch, CaptureError, UnsupportedProgram
+        Options, data or model do not fit; nothing was started.
+    ConnectError
+        Spark does not start, or does not answer.
+    TosError
+        What ended the run, if it failed while this waited.
+
+    Examples
+    --------
+    >>> run = tos.fit(model, (x, y), epochs=5, batch_size=32)                 # doctest: +SKIP
+    >>> run.evaluate(x_test, y_test)                                          # doctest: +SKIP
+    """
+    refuse_unknown("fit", options, OPTIONS)
+    given = subset(RunOptions, options) | subset(ObserverOptions, options) | {"epochs": epochs}
+    settings = subset(SessionOptions, options) | {"directory": directory}
+    shell = notebook_shell()
+    if shell is not None:
+        load_once(shell)
+    elif verbose:
+        given["sinks"] = (*given.get("sinks", ()), ProgressLine(sys.stdout))
+    run = train_once(spark, model, settings, _columns(data, features, label), given)
+    if verbose and shell is not None:
+        run.show()
+    return wait_or_stop(run) if wait else run
+
+
+def _columns(data: Any, features: Any, label: Any) -> Any:
+    """Return a DataFrame with its columns; all else as it is."""
+    if is_frame(data):
+        if features is None:
+            raise ConfigError(
+                "features: expected the columns of the DataFrame that the model takes, such as "
+                'features="pixels", label="digit".'
+            )
+        return columns(data, features, () if label is None else label)
+    if features is not None or label is not None:
+        raise ConfigError(
+            f"features, label: expected a Spark DataFrame with them, got {type(data).__name__}. "
+            "Leave them out, or give a DataFrame."
+        )
+    return data
