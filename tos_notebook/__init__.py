@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .nodes.servers import tensorflow_cluster
     from .program.capture import capture
     from .program.saved_models import load_model
-    from .steering import conditions as stop
+    from .steering import conditions
     from .surface import fit
     from .telemetry.compare import compare
     from .telemetry.mlflow import MLflow
@@ -59,7 +59,7 @@ _MODULES = {
     "events": ".events",
     "ml": ".ml",
     "partitioners": ".blocks.partitioners",
-    "stop": ".steering.conditions",
+    "conditions": ".steering.conditions",
     "strategies": ".strategies",
     "testing": ".testing",
     "theory": ".theory",
@@ -76,6 +76,7 @@ __all__ = [
     "columns",
     "combiners",
     "compare",
+    "conditions",
     "connect",
     "errors",
     "events",
@@ -86,7 +87,6 @@ __all__ = [
     "read_events",
     "resume",
     "runs",
-    "stop",
     "strategies",
     "tensorflow_cluster",
     "testing",

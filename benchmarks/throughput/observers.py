@@ -26,7 +26,7 @@ def validating(folder: Path) -> dict[str, Any]:
 
 def steering(folder: Path) -> dict[str, Any]:
     """Return the options of a run whose rate changes as often as it may, and that may stop."""
-    conditions = [tos.stop.loss_below(0.0), tos.stop.after(hours=1), "samples >= 1e12"]
+    conditions = [tos.conditions.loss_below(0.0), tos.conditions.after(hours=1), "samples >= 1e12"]
     return {"learning_rate": lambda step: 0.1 * 0.99 ** (step / 10), "stop_when": conditions}
 
 

@@ -173,7 +173,7 @@ def test_a_condition_ends_the_run_and_says_why(train: Train, digits: Digits, wat
         epochs=10_000,
         validation=(x_test, y_test),
         validation_every=4,
-        stop_when=["val_accuracy > 0.8", tos.stop.after(hours=1)],
+        stop_when=["val_accuracy > 0.8", tos.conditions.after(hours=1)],
         sinks=[watch, RunModel()],
     ).wait(120)
     assert run.state == "stopped"

@@ -19,7 +19,7 @@ from ..steering.trigger import TIMES
 from . import find
 from .options import Parser
 from .parsers import PARSERS
-from .steer import all_runs
+from .steer import ALSO_SET, all_runs
 
 _LINE = re.compile(r"\s*(?P<escape>%%?)(?P<name>tos_\w+)\s+(?P<rest>.*)", re.DOTALL)
 
@@ -29,7 +29,10 @@ _TYPED = re.compile(r"\w+:$")
 EXAMPLES: Mapping[str, Iterable[str]] = {
     "every": TIMES,
     **{a.magic: [f"{argument.name}=" for argument in a.arguments] for a in ACTIONS.values()},
-    "tos_set": [f"{a.name}=" for a in ACTIONS[Command.SET].arguments] + ["strategy="],
+    "tos_set": [
+        f"{name}="
+        for name in (*(a.name for a in ACTIONS[Command.SET].arguments), *ALSO_SET, "strategy")
+    ],
 }
 """What may stand there whatever the notebook holds, by kind of option."""
 

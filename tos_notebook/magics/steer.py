@@ -98,20 +98,44 @@ def cluster_status(cluster: ClusterRun) -> None:
     say(str(widgets.ClusterPicture(cluster)))
 
 
+ALSO_SET: Mapping[str, Command] = {
+    "combiner": Command.SWAP_COMBINER,
+    "partitions": Command.REPARTITION,
+}
+"""Settings of ``%tos_set`` that are commands of their own."""
+
+
 def act(action: Action, namespace: Mapping[str, Any], options: Namespace) -> None:
     """Do what a magic asks of a run, and say so."""
+    run = find_run(namespace, options.run)
+    for asked, given in _parts(action, options):
+        _ask(run, asked, given, namespace)
+
+
+def _parts(action: Action, options: Namespace) -> list[tuple[Action, dict[str, Any]]]:
+    """Return the commands that a magic stands for, each with what it is given, by name."""
+    if "settings" not in options:
+        given = {a.name: getattr(options, a.name) for a in action.arguments}
+        return [(action, {name: value for name, value in given.items() if value is not None})]
+    texts = dict(options.settings)
+    if "strategy" in texts:
+        # A strategy comes with settings of its own.
+        swap = ACTIONS[Command.SWAP_STRATEGY]
+        return [(swap, {name: _setting(action, swap, name, texts[name]) for name in texts})]
+    alone = [(ACTIONS[ALSO_SET[n]], {n: texts.pop(n)}) for n in ALSO_SET if n in texts]
+    found = [(action, texts)] if texts else []
+    return [
+        (each, {name: _setting(action, each, name, text) for name, text in given.items()})
+        for each, given in found + alone
+    ]
+
+
+def _ask(run: Any, action: Action, given: dict[str, Any], namespace: Mapping[str, Any]) -> None:
     from ..widgets.control import perform
 
-    run, typed = find_run(namespace, options.run), action
-    if action.command is Command.SET and "strategy" in dict(options.settings):
-        # A strategy comes with settings of its own.
-        action = ACTIONS[Command.SWAP_STRATEGY]
-    if "settings" in options:
-        given = {name: _setting(action, typed, run, name, text) for name, text in options.settings}
+    if action.is_settings:
         what = ", ".join(f"{name}={value}" for name, value in given.items())
     else:
-        given = {a.name: getattr(options, a.name) for a in action.arguments}
-        given = {name: value for name, value in given.items() if value is not None}
         what = ", ".join(
             counted(value, name.removesuffix("s")) if isinstance(value, int) else str(value)
             for name, value in given.items()
@@ -126,8 +150,8 @@ def act(action: Action, namespace: Mapping[str, Any], options: Namespace) -> Non
     say(said.format(number=run.number, state=run.state, what=what, when=WHEN[action.when]))
 
 
-def _setting(action: Action, typed: Action, run: Any, name: str, text: str) -> Any:
-    """Return the value of an action's setting, for the magic that was typed."""
+def _setting(typed: Action, action: Action, name: str, text: str) -> Any:
+    """Return the value of a command's setting, for the magic that was typed."""
     kinds = {argument.name: argument.kind for argument in action.arguments}
     if name not in kinds and any(name == argument.name for argument in typed.arguments):
         raise ConfigError(
@@ -135,26 +159,14 @@ def _setting(action: Action, typed: Action, run: Any, name: str, text: str) -> A
             f"epoch. Set it in a line of its own: %{typed.magic} {name}={text}"
         )
     if name not in kinds:
-        hint = _elsewhere(run, name) or did_you_mean(name, kinds)
-        hint = hint or f" It sets {' and '.join(kinds)}."
+        known = [*kinds, *ALSO_SET, "strategy"]
+        hint = did_you_mean(name, known) or f" It sets {', '.join(known[:-1])} and {known[-1]}."
         raise ConfigError(f"%{typed.magic}: unknown setting {name!r}.{hint}")
     try:
         return kinds[name](text)
     except ValueError:
         expected = "a whole number" if kinds[name] is int else "a number"
         raise ConfigError(f"{name}: expected {expected}, got {text!r}.") from None
-
-
-def _elsewhere(run: Any, name: str) -> str:
-    """Say which magic changes what `%tos_set` does not; empty if none does."""
-    for action in ACTIONS.values():
-        if not any(a.name == name and a.label for a in action.arguments):
-            continue
-        if action.command in run.commands:
-            return f" %{action.magic} changes it."
-        other = " %tos_combiner says how to get one." * (name == "combiner")
-        return f" strategy={run.settings.strategy!r} cannot change {name} while it trains.{other}"
-    return ""
 
 
 def status(run: Any) -> None:

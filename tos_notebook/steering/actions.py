@@ -228,9 +228,11 @@ _ALL = (
             Argument("codec", str, label="Codec", offers="codec", optional=True),
             Argument("learning_rate", float, label="Learning rate", optional=True),
         ),
-        more="With strategy=... it does what %tos_strategy does, when the present epoch is done.",
+        more="combiner=... and partitions=... do what %tos_combiner and %tos_repartition do, "
+        "strategy=... what %tos_strategy does, when the present epoch is done.",
         examples=(
             "learning_rate=0.01 sync_interval=20",
+            "combiner=easgd partitions=4",
             "sync=ssp:3 codec=int8",
             "strategy=allreduce",
         ),

@@ -1,4 +1,4 @@
-"""Conditions by which a run ends by itself: ``tos.stop``.
+"""Conditions by which a run ends by itself: ``tos.conditions``.
 
 `TrainingSession.start` takes them as ``stop_when=``: one, several of which any will do, or words
 such as ``"val_accuracy > 0.98"``. Any callable of a `RunStatus` is one, too: it returns what is
@@ -315,8 +315,8 @@ def as_conditions(value: Any) -> tuple[Callable[[RunStatus], Any], ...]:
         return tuple(condition for part in value for condition in as_conditions(part))
     if not callable(value) or isinstance(value, type):
         raise ConfigError(
-            "stop_when: expected conditions of tos_notebook.stop, such as "
-            'tos.stop.validation("accuracy", above=0.98), words such as "loss < 0.1", or a '
+            "stop_when: expected conditions of tos_notebook.conditions, such as "
+            'tos.conditions.validation("accuracy", above=0.98), words such as "loss < 0.1", or a '
             f"function of run.status; got {value!r} of type {type(value).__name__}."
         )
     return (value,)

@@ -53,7 +53,8 @@ def as_sync(value: Any) -> SyncMode:
     Parameters
     ----------
     value : str or SyncMode
-        ``"asp"``, ``"bsp"`` or ``"ssp:s"`` with s from 0.
+        ``"asp"``, ``"bsp"`` or ``"ssp:s"`` with s from 0; also ``"async"``, ``"sync"`` or
+        ``"bounded:s"``.
 
     Raises
     ------
@@ -63,14 +64,14 @@ def as_sync(value: Any) -> SyncMode:
     if isinstance(value, SyncMode):
         return value
     text = value.strip().lower() if isinstance(value, str) else ""
-    known = {"asp": ASP, "bsp": BSP}.get(text)
+    known = {"asp": ASP, "async": ASP, "bsp": BSP, "sync": BSP}.get(text)
     if known is not None:
         return known
-    found = re.fullmatch(r"ssp:(\d{1,9})", text)
+    found = re.fullmatch(r"(?:ssp|bounded):(\d{1,9})", text)
     if found is None:
         raise ConfigError(
-            "sync: expected 'asp' (no worker waits), 'bsp' (all wait for each other at every "
-            "milestone) or 'ssp:3' (a worker may be 3 milestones ahead of the slowest active "
-            f"one); got {value!r}."
+            "sync: expected 'asp' or 'async' (no worker waits), 'bsp' or 'sync' (all wait for each "
+            "other at every milestone), or 'ssp:3' or 'bounded:3' (a worker may be 3 milestones "
+            f"ahead of the slowest active one); got {value!r}."
         )
     return SyncMode(int(found[1]))

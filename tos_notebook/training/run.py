@@ -238,7 +238,7 @@ class Run(SteeredRun):
         epochs: int | None = None,
         workers: int | None = None,
         each: bool = False,
-        timeout: float = 60.0,
+        timeout: float | None = None,
     ) -> None:
         """Wait until so much more is trained or so many workers have come, or the run has ended.
 
@@ -249,7 +249,8 @@ class Run(SteeredRun):
             once any worker is in the next one; workers are those that have begun their partition.
         each : bool
             Whether each partition is to have so many milestones, and not all together.
-        timeout : float, in seconds
+        timeout : float, optional
+            Seconds; for ever by default.
 
         Raises
         ------

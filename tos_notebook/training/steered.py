@@ -147,8 +147,13 @@ class SteeredRun:
         sync_interval: int | None = None,
         sync: str | SyncMode | None = None,
         codec: str | Codec | CodecPair | None = None,
+        combiner: Any = None,
+        partitions: int | None = None,
     ) -> None:
         """Change settings, from each worker's next milestone on.
+
+        What does not fit changes nothing of its kind: all but `combiner` and `partitions` is
+        changed at once or not at all.
 
         Parameters
         ----------
@@ -162,8 +167,18 @@ class SteeredRun:
         codec : str, Codec or CodecPair, optional
             How updates and replies travel. What an earlier one has left out goes along with the
             next update.
+        combiner : str, Combiner, class or function, optional
+            As `swap_combiner` takes it.
+        partitions : int, optional
+            As `repartition` takes it: when the present epoch is done.
         """
-        commands.change(self.lifecycle, learning_rate, sync_interval, sync, codec)
+        settings = (learning_rate, sync_interval, sync, codec)
+        if any(each is not None for each in settings) or (combiner is None and partitions is None):
+            commands.change(self.lifecycle, *settings)
+        if combiner is not None:
+            self.swap_combiner(combiner)
+        if partitions is not None:
+            self.repartition(partitions)
 
     def chaos(self, *rules: Rule) -> None:
         """Make something go wrong on purpose, from each worker's next milestone on.

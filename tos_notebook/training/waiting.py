@@ -14,7 +14,9 @@ LOOK = 0.02
 """Seconds between two looks at what a caller waits for."""
 
 
-def wait_for(run: Lifecycle, wanted: Mapping[str, int | None], each: bool, timeout: float) -> None:
+def wait_for(
+    run: Lifecycle, wanted: Mapping[str, int | None], each: bool, timeout: float | None
+) -> None:
     """Wait for a goal, or for the run's end; see `Run.wait_for`.
 
     Parameters
@@ -24,16 +26,16 @@ def wait_for(run: Lifecycle, wanted: Mapping[str, int | None], each: bool, timeo
         As `Goal` takes it.
     each : bool
         Whether each partition is to reach it.
-    timeout : float
-        Seconds.
+    timeout : float or None
+        Seconds; None for ever.
     """
     goal = Goal(wanted, each, run.progress)
-    end = time.monotonic() + positive("timeout", timeout)
+    end = None if timeout is None else time.monotonic() + positive("timeout", timeout)
     while not goal.reached(run.progress):
         if run.ended(LOOK):
             run.wait()
             return
-        if time.monotonic() > end:
+        if end is not None and time.monotonic() > end:
             raise WaitTimeout(
                 f"Run {run.parts.run_id} is {run.parts.state}, and {goal} did not come within "
                 f"{timeout:g} s. It continues: resume() it if it is paused, wait longer, or "

@@ -39,7 +39,7 @@ def test_words_and_numbers_arrive(
 def test_variables_arrive_as_what_they_hold(cells: Cells, engine: Engine) -> None:
     cells(
         "import tos_notebook as tos\n"
-        "enough = tos.stop.loss_below(0.1)\nlate = tos.stop.after(minutes=1)\n"
+        "enough = tos.conditions.loss_below(0.1)\nlate = tos.conditions.after(minutes=1)\n"
         "def decay(step):\n    return 1 / (1 + step)"
     )
     cells(f"{LINE} --stop-when enough,late --learning-rate decay")

@@ -142,16 +142,22 @@ def test_status_of_steps_made_together_says_nothing_of_what_does_not_apply(
         assert text not in output
 
 
-def test_a_setting_of_another_magic_is_named_with_it(cells: Cells, runs: list[Any]) -> None:
-    output = cells.fails("%tos_set combiner=easgd")
-    assert "%tos_set: unknown setting 'combiner'. %tos_combiner changes it." in output
-    assert "%tos_repartition changes it." in cells.fails("%tos_set partitions=4")
+def test_all_settings_can_be_changed_in_one_line(cells: Cells, runs: list[Any]) -> None:
+    output = cells("%tos_set learning_rate=0.5 combiner=easgd partitions=4 sync=sync")
+    assert runs[1].asked == [{"learning_rate": 0.5, "sync": "sync"}, "easgd", 4]
+    assert [line.partition(" for ")[2] for line in output.splitlines()] == [
+        "learning_rate=0.5, sync=sync, from each worker's next milestone on.",
+        "easgd, from each worker's next milestone on.",
+        "4 partitions, from its next epoch on.",
+    ]
 
 
-def test_of_steps_made_together_there_is_no_combiner_to_set(cells: Cells, together: Any) -> None:
-    output = cells.fails("%tos_set combiner=easgd")
-    assert "strategy='allreduce' cannot change combiner while it trains. %tos_combiner" in output
-    assert "None" not in output
+def test_one_wrong_setting_changes_none(cells: Cells, runs: list[Any]) -> None:
+    assert "partitions: expected a whole number" in cells.fails(
+        "%tos_set learning_rate=0.5 partitions=many"
+    )
+    assert "Did you mean combiner?" in cells.fails("%tos_set combine=easgd learning_rate=0.5")
+    assert runs[1].asked == []
 
 
 def test_status_says_loudly_that_there_is_chaos(cells: Cells, runs: list[Any]) -> None:

@@ -175,7 +175,7 @@ def stopping(conditions: Any, *, validated: bool) -> Maker:
     Parameters
     ----------
     conditions : callable, str, or sequence of them
-        See `tos_notebook.stop`.
+        See `tos_notebook.conditions`.
     validated : bool
         Whether the run has validation data.
 

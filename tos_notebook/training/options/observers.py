@@ -72,9 +72,9 @@ class ObserverOptions:
     )
     stop_when: Any = option(
         None,
-        'end the run early: "val_accuracy > 0.98 or minutes >= 10", or conditions of tos.stop',
+        'end the run early: "val_accuracy > 0.98 or minutes >= 10", or tos.conditions',
         """
-        Conditions of which any ends the run as `Run.stop` does: those of `tos_notebook.stop`,
+        Conditions of which any ends the run as `Run.stop` does: those of `tos_notebook.conditions`,
         words such as ``"val_accuracy > 0.98"``, or functions of `Run.status`.
         """,
         takes="callable, str, or sequence of them, optional",

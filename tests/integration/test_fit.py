@@ -1,0 +1,80 @@
+"""`tos.fit`: one call from a model and data to a trained model, on the Spark that runs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tos_notebook as tos
+from tests.integration.conftest import classifier
+from tests.support.watching import Watch
+from tos_notebook.errors import ConfigError
+from tos_notebook.events import MilestoneCommitted
+
+LIMIT = 120.0
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    """No thread outlives a run: it has a session of its own, which ends with it."""
+    before = {t for t in threading.enumerate() if t.name.startswith("tos-")}
+    yield
+    assert not {t for t in threading.enumerate() if t.name.startswith("tos-")} - before
+
+
+def test_a_model_learns_and_has_its_weights_when_the_call_returns(
+    spark_context: Any, digits: tuple[np.ndarray, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    x, y, x_test, y_test = digits
+    model = classifier()
+    run = tos.fit(model, (x, y), 4, batch_size=32, sync="sync", validation=(x_test, y_test))
+    assert not run.active
+    assert run.state == "finished"
+    assert run.history["samples"].sum() == 4 * len(x)
+    _, accuracy = model.evaluate(x_test, y_test, verbose=0)
+    assert accuracy > 0.8
+    assert run.validation["accuracy"].iloc[-1] == pytest.approx(accuracy)
+    assert "epoch 4/4" in capsys.readouterr().out
+
+
+def test_a_dataframe_is_given_with_the_names_of_its_columns(
+    spark_context: Any, digits: tuple[np.ndarray, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    x, y, _, _ = digits
+    spark = tos.connect(spark_context, warm_up=False)
+    rows = [(row.tolist(), int(label)) for row, label in zip(x[:200], y, strict=False)]
+    frame = spark.createDataFrame(rows, "pixels array<float>, digit long")
+    run = tos.fit(classifier(), frame, features="pixels", label="digit", verbose=False)
+    assert run.history["samples"].sum() == 200
+    assert capsys.readouterr().out == ""
+
+
+def test_without_waiting_it_returns_a_run_that_trains(
+    spark_context: Any, digits: tuple[np.ndarray, ...]
+) -> None:
+    watch = Watch()
+    run = tos.fit(classifier(), digits[:2], epochs=1000, wait=False, verbose=False, sinks=[watch])
+    watch.wait_for(MilestoneCommitted, 1)
+    assert run.active
+    run.stop()
+    assert run.state == "stopped"
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"epoch": 3}, "fit: unknown option 'epoch'. Did you mean epochs?"),
+        ({"batch_size": 0}, "batch_size: expected"),
+        ({"features": "x"}, "features, label: expected a Spark DataFrame with them, got tuple"),
+        ({"checkpoint_every": 5}, "checkpoint_every: expected a directory"),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_nothing_stays(
+    spark_context: Any, digits: tuple[np.ndarray, ...], options: dict[str, Any], text: str
+) -> None:
+    with pytest.raises(ConfigError, match=text.replace("?", r"\?")):
+        tos.fit(classifier(), digits[:2], **options)
