@@ -121,7 +121,7 @@ setup(
     packages=find_packages(include=["tos_notebook", "tos_notebook.*"]),
     install_requires=REQUIRED,
     package_data={
-        "tos_notebook": ["labextension/*", "labextension/*/*", "labextension/*/*/*"],
+        "tos_notebook": ["py.typed", "labextension/*", "labextension/*/*", "labextension/*/*/*"],
         "tos_notebook.data": ["*.java"],
         "tos_notebook.widgets": ["static/*"],
     },
@@ -146,6 +146,7 @@ setup(
         "Intended Audience :: Science/Research",
         "Operating System :: POSIX",
         "Programming Language :: Python :: 3.11",
+        "Typing :: Typed",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],
 )
