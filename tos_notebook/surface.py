@@ -16,6 +16,7 @@ from .training.options import (
     ObserverOptions,
     RunOptions,
     SessionOptions,
+    by_own_name,
     offers,
     subset,
 )
@@ -32,7 +33,7 @@ def fit(
     features: Any = None,
     label: Any = None,
     spark: Any = None,
-    directory: str | None = None,
+    checkpoint_dir: str | None = None,
     wait: bool = True,
     verbose: bool = True,
     **options: Any,
@@ -52,7 +53,7 @@ def fit(
         Columns of the DataFrame, as `tos_notebook.columns` takes them.
     spark : SparkSession or SparkContext, optional
         What `tos_notebook.connect` returns by default.
-    directory : str, optional
+    checkpoint_dir : str, optional
         Where checkpoints go, as for `TrainingSession`.
     wait : bool
         Whether to return when the run has ended, and not at once. An interrupt stops the run and
@@ -74,9 +75,10 @@ def fit(
     >>> run = tos.fit(model, (x, y), epochs=5, batch_size=32)                 # doctest: +SKIP
     >>> run.evaluate(x_test, y_test)                                          # doctest: +SKIP
     """
+    options = by_own_name(OPTIONS.values(), options)
     refuse_unknown("fit", options, OPTIONS)
     given = subset(RunOptions, options) | subset(ObserverOptions, options) | {"epochs": epochs}
-    settings = subset(SessionOptions, options) | {"directory": directory}
+    settings = subset(SessionOptions, options) | {"checkpoint_dir": checkpoint_dir}
     shell = notebook_shell()
     if shell is not None:
         load_once(shell)

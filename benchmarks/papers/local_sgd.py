@@ -60,7 +60,7 @@ def train(
     sizes = (rows[0].shape[1], *HIDDEN, 10)
     model = network(sizes, pixels=rows[0].dtype == "uint8", metrics=("accuracy",))
     session = tos.TrainingSession(spark, tos.capture(model), strategy=way, batch_size=BATCH_SIZE)
-    run = session.run(rows, epochs, shuffle=True, seed=seed, validation=test)
+    run = session.run(rows, epochs, shuffle=True, seed=seed, validation_data=test)
     history = run.history
     return Outcome(
         tuple(100 * run.validation["accuracy"]),

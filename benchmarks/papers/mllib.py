@@ -91,7 +91,7 @@ def train(spark: Any, data: Data, way: AllReduce, batch_size: int, rate: float) 
     )
     model.compile(keras.optimizers.SGD(rate), "binary_crossentropy")
     session = tos.TrainingSession(spark, tos.capture(model), strategy=way, batch_size=batch_size)
-    run = session.run(data, EPOCHS, seed=0, validation=data)
+    run = session.run(data, EPOCHS, seed=0, validation_data=data)
     history, begun = run.history, loss(np.zeros(inputs), data)
     return Outcome(
         (begun, *run.validation["loss"]),

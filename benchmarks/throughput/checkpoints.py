@@ -54,7 +54,7 @@ def compare(combiner: str, rounds: int, epochs: int) -> list[Row]:
             combiner=combiner,
             sync_interval=10,
             batch_size=BATCH_SIZE,
-            directory=directory,
+            checkpoint_dir=directory,
         ) as training,
     ):
         measure(training, (x, y), 1)

@@ -125,7 +125,7 @@ program = tos.capture(
     [weights], loss=loss, optimizer="sgd", feeds=feeds, metrics=dict.fromkeys({NAMES!r}, loss)
 )
 every = "--validation-every 1s --epochs 100000"
-%tos_train --model program --data train --validation train {{every}} -o run
+%tos_train --model program --data train --validation-data train {{every}} -o run
 """
 
 FITS = "part => part.scrollWidth <= part.clientWidth"

@@ -19,7 +19,7 @@ def attempt(python: str, found: str = "", *, ship: bool = False, **settings: str
     settings = {key.replace("_", "."): value for key, value in settings.items()}
     config = {"spark.executorEnv.PYTHONPATH": found, **settings}
     try:
-        spark = tos.connect(config=config, ship=ship)
+        spark = tos.connect(config=config, ship_package=ship)
     except tos.errors.TosError as error:
         return [type(error).__name__, *str(error).splitlines()]
     spark.stop()

@@ -67,7 +67,7 @@ def main(data: str, directory: str) -> None:
     train = records(sc, mnist.train_image_path, mnist.train_label_path).cache()
     test = records(sc, mnist.test_image_path, mnist.test_label_path).collect()
     session = tos.TrainingSession(
-        spark, softmax_that_counts(), combiner="downpour", batch_size=50, directory=directory
+        spark, softmax_that_counts(), combiner="downpour", batch_size=50, checkpoint_dir=directory
     )
     with session:
         run = session.run(train, epochs=EPOCHS, repartition_every=2, sinks=[events.append])

@@ -101,14 +101,14 @@ def steps(spark: Any, folder: Path, session: Any) -> Iterator[tuple[str, Callabl
 
 def main(folder: Path) -> None:
     """Do it, and print what came of it."""
-    spark = tos.connect(ship=True)
+    spark = tos.connect(ship_package=True)
     sc = spark.sparkContext
     mnist.set_data_dir(str(folder))
     loaded: dict[str, str] = {}
     found: dict[str, int] = {}
     options = {"batch_size": 20, "sync_interval": 2, "codec": "sign+ef"}
     with tos.TrainingSession(
-        spark, softmax(), directory=str(folder / "runs"), **options
+        spark, softmax(), checkpoint_dir=str(folder / "runs"), **options
     ) as session:
         for name, step in steps(spark, folder, session):
             found[name] = step()

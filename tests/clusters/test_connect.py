@@ -62,7 +62,7 @@ def test_another_version_of_this_package_is_named(said: dict[str, list[str]]) ->
     kind, host, advice = said["old"]
     assert kind == "WorkerEnvironment"
     assert host.endswith(f": tos_notebook is 0.0.1, but the driver has {__version__}.")
-    assert "--ship" in advice
+    assert "--ship-package" in advice
 
 
 def test_what_is_shipped_takes_the_place_of_what_is_installed(said: dict[str, list[str]]) -> None:

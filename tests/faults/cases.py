@@ -202,7 +202,7 @@ def _start(
         shuffle=False if case.fault.loses else "partitions",
         seed=SEED,
         sinks=sinks,
-        patience=case.patience,
+        stall_timeout=case.patience,
     )
 
 

@@ -85,7 +85,7 @@ def test_a_resumed_run_ends_with_the_bits_of_one_that_was_not_stopped(
     train(whole, **options).run((X, Y), epochs, partitions=2, seed=3)
 
     watch, stopped = Watch(), model(adam())
-    session = train(stopped, directory=str(tmp_path), **options)
+    session = train(stopped, checkpoint_dir=str(tmp_path), **options)
     run = session.start((X, Y), epochs, partitions=2, seed=3, checkpoint_every=4, sinks=[watch])
     run.chaos(tos.chaos.Pause(0.02, any=2))
     watch.wait_for(MilestoneCommitted, 12)
@@ -168,7 +168,7 @@ def test_workers_that_cannot_reach_each_other_train_through_the_driver(
         return Formed(generation, rank, hosts, [1] * len(ports), *rest)
 
     monkeypatch.setattr("tos_notebook.coordination.rendezvous.Formed", unreachable)
-    session = train(trained, strategy="allreduce", batch_size=SIZE, directory=str(tmp_path))
+    session = train(trained, strategy="allreduce", batch_size=SIZE, checkpoint_dir=str(tmp_path))
     run = session.run((X, Y), EPOCHS, partitions=2, sinks=[watch], checkpoint_every=4)
     assert run.state == "finished"
     assert run.status.samples == EPOCHS * ROWS
@@ -194,7 +194,7 @@ def test_with_an_outer_optimizer_a_killed_worker_and_a_resumed_run_change_no_bit
     assert bits(whole) != bits(model("sgd"))
 
     watch, stopped = Watch(), model("sgd")
-    session = train(stopped, directory=str(tmp_path), **options)
+    session = train(stopped, checkpoint_dir=str(tmp_path), **options)
     run = session.start((X, Y), 40, partitions=2, seed=3, checkpoint_every=4, sinks=[watch])
     run.chaos(tos.chaos.Kill(worker=1))
     watch.wait_for(WorkerJoined, 3)
@@ -214,7 +214,7 @@ def test_with_an_outer_optimizer_a_killed_worker_and_a_resumed_run_change_no_bit
 def test_partitions_that_would_wait_are_refused_before_anything_is_written(
     train: Sessions, tmp_path: Path
 ) -> None:
-    session = train(model("sgd"), strategy="allreduce", directory=str(tmp_path))
+    session = train(model("sgd"), strategy="allreduce", checkpoint_dir=str(tmp_path))
     first = session.run((X, Y))
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(ConfigError, match="at most 2, give Spark more slots"):

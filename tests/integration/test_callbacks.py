@@ -43,7 +43,7 @@ def test_keras_callbacks_see_each_epoch_its_validation_and_its_weights(
         ),
     ]
     session = train(model, batch_size=50, sync_interval=4)
-    run = session.run((x, y), epochs=3, validation=(x_test, y_test), callbacks=given)
+    run = session.run((x, y), epochs=3, validation_data=(x_test, y_test), callbacks=given)
     assert [epoch for epoch, _ in epochs] == [0, 1, 2]
     for (_, logs), loss in zip(epochs, seen, strict=True):
         assert {"loss", "accuracy", "val_loss", "val_accuracy", "learning_rate"} <= logs.keys()
@@ -77,7 +77,7 @@ def test_early_stopping_ends_the_run_with_the_best_weights(train: Train, digits:
     session = train(classifier(), batch_size=32, sync_interval=5)
     # No epoch is better by 10: the first one counts.
     run = session.start(
-        (x, y), epochs=10_000, validation=(x_test, y_test), callbacks=[note, stop]
+        (x, y), epochs=10_000, validation_data=(x_test, y_test), callbacks=[note, stop]
     ).wait(120)
     assert run.state == "stopped"
     assert len(losses) == 2

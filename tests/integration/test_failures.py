@@ -82,7 +82,7 @@ def test_a_worker_that_stands_still_loses_its_place_and_no_batch_counts_twice(
             os.kill(stopped[0], signal.SIGSTOP)
 
     session = train(counter(), combiner="downpour", sync="bsp", batch_size=20, sync_interval=1)
-    run = session.start((values,), epochs=50, stall_timeout=3.0, sinks=[watch])
+    run = session.start((values,), epochs=50, worker_timeout=3.0, sinks=[watch])
     made.append(run)
     run.add_sink(stop_once)
     run.wait(120)
@@ -90,7 +90,7 @@ def test_a_worker_that_stands_still_loses_its_place_and_no_batch_counts_twice(
     assert run.state == "finished"
     assert run.parameters()["total"].tolist() == [50 * values.sum(), 50 * 2000.0]
     lost = next(e for e in watch.of(WorkerLost) if e.partition == 1)
-    assert lost.reason.endswith("(stall_timeout=3)")
+    assert lost.reason.endswith("(worker_timeout=3)")
     assert any(note.startswith("Partition 1 on executor") for note in run.status.notes)
     assert not Path(f"/proc/{stopped[0]}").exists()
 

@@ -31,7 +31,7 @@ def test_a_model_learns_and_has_its_weights_when_the_call_returns(
 ) -> None:
     x, y, x_test, y_test = digits
     model = classifier()
-    run = tos.fit(model, (x, y), 4, batch_size=32, sync="sync", validation=(x_test, y_test))
+    run = tos.fit(model, (x, y), 4, batch_size=32, sync="sync", validation_data=(x_test, y_test))
     assert not run.active
     assert run.state == "finished"
     assert run.history["samples"].sum() == 4 * len(x)

@@ -42,7 +42,7 @@ def test_a_model_learns_from_columns_and_is_validated_on_columns(
 
     session = train(classifier(), batch_size=32)
     data, test = (tos.columns(frame(*d), "pixels", "digit") for d in ((x, y), (x_test, y_test)))
-    run = session.run(data, epochs=20, validation=test)
+    run = session.run(data, epochs=20, validation_data=test)
     assert run.status.samples == 20 * len(x)
     assert run.validation["accuracy"].iloc[-1] > 0.9
 
@@ -149,7 +149,7 @@ def test_a_run_on_a_frame_is_resumed_with_the_same_columns(
 ) -> None:
     frame = spark.range(100, numPartitions=2).selectExpr("cast(id as double) as n")
     data = tos.columns(frame, "n")
-    session = train(counter(), combiner="downpour", batch_size=5, directory=str(tmp_path))
+    session = train(counter(), combiner="downpour", batch_size=5, checkpoint_dir=str(tmp_path))
     run = session.run(data, epochs=1, checkpoint_every="1h")
     session.close()
     again = tos.resume(run.uri, data, epochs=2).wait()

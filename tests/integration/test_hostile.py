@@ -32,7 +32,7 @@ def test_a_run_takes_metrics_of_any_name(
         program: Any = tos.capture(step, feeds=[rows], loss=loss, session=session, metrics=metrics)
     data = (np.ones(64),)
     run = train(program, combiner="downpour", batch_size=16).run(
-        data, partitions=2, validation=data, tensorboard=str(tmp_path / "events")
+        data, partitions=2, validation_data=data, tensorboard=str(tmp_path / "events")
     )
     names = [readable(name, LONGEST_NAME) for name in given]
     assert run.status.notes == ()

@@ -336,7 +336,7 @@ def test_a_resumed_run_ends_with_the_bits_of_one_that_was_not_stopped(
 
     watch = Watch()
     program, stopped = module_logistic()
-    session = train(program, directory=str(tmp_path), **options)
+    session = train(program, checkpoint_dir=str(tmp_path), **options)
     run = session.start(data, 40, seed=3, checkpoint_every=4, sinks=[watch])
     run.chaos(tos.chaos.Pause(0.02, any=2))
     watch.wait_for(MilestoneCommitted, 12)

@@ -107,7 +107,7 @@ def test_each_input_learns_the_weight_that_keras_learns(
             epochs=2,
             partitions=1,
             shuffle=False,
-            validation=({"a": A, "b": B}, Y),
+            validation_data=({"a": A, "b": B}, Y),
         )
         assert weights(model) == pytest.approx(weights(expected), abs=1e-4), kind
 

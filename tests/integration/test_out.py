@@ -25,7 +25,7 @@ def test_a_keras_model_is_the_same_in_every_format(
 
     x, y, x_test, y_test = digits
     model = classifier()
-    run = train(model, batch_size=50).run((x, y), epochs=2, validation=(x_test, y_test))
+    run = train(model, batch_size=50).run((x, y), epochs=2, validation_data=(x_test, y_test))
     assert run.model is model
     expected = model.predict(x_test, verbose=0)
 

@@ -30,7 +30,7 @@ def test_every_job_of_a_run_is_in_the_pool_of_its_caller(pooled: Any, tmp_path: 
 
     rows = pooled.parallelize([float(n) for n in range(40)], 2).map(note)
     with tos.TrainingSession(pooled, counter(), sync_interval=1, batch_size=5) as session:
-        session.run(rows, 2, repartition_every=1, validation=rows, validation_on="executors")
+        session.run(rows, 2, repartition_every=1, validation_data=rows, validation_on="executors")
     stages = sorted(path.name for path in tmp_path.iterdir())
     assert len(stages) >= 4
     assert {name.partition(" ")[2] for name in stages} == {"mine"}, stages

@@ -64,7 +64,7 @@ def test_a_module_learns_digits_and_holds_the_trained_values(
     model, options = module()
     program = tos.capture(model, **options)
     session = train(program, batch_size=32, sync_interval=5, optimizer_state="reset")
-    run = session.run((x, y), epochs=8, validation=(x_test, y_test))
+    run = session.run((x, y), epochs=8, validation_data=(x_test, y_test))
     found = run.evaluate(x_test, y_test)
     assert found["accuracy"] > 0.93
     assert run.validation["accuracy"].iloc[-1] == pytest.approx(found["accuracy"])
@@ -177,7 +177,7 @@ def test_a_frozen_base_is_not_exchanged_and_the_run_can_be_resumed(
     x, y, x_test, y_test = digits
     model = headed()
     before = model.layers[0].get_weights()
-    session = train(model, batch_size=32, sync_interval=5, directory=f"file://{tmp_path}")
+    session = train(model, batch_size=32, sync_interval=5, checkpoint_dir=f"file://{tmp_path}")
     run = session.run((x, y), epochs=6, checkpoint_every=20)
     assert run.evaluate(x_test, y_test)["accuracy"] > 0.8
     assert run.program.layout.size == 64 * 10 + 10

@@ -84,7 +84,7 @@ def test_codec_sync_mode_and_layout_come_back_and_no_batch_counts_twice(
         sync_interval=1,
         sync=f"ssp:{SLACK}",
         codec="topk:0.05+ef/fp32",
-        directory=str(tmp_path),
+        checkpoint_dir=str(tmp_path),
     )
     watch = Watch()
     run = session.start(
@@ -129,7 +129,7 @@ def test_callbacks_validation_and_mlflow_continue_where_the_run_was(
     client = store(tmp_path, monkeypatch)
     x, y, x_test, y_test = digits
     session = tos.TrainingSession(
-        spark_context, classifier(), batch_size=50, sync_interval=2, directory=str(tmp_path)
+        spark_context, classifier(), batch_size=50, sync_interval=2, checkpoint_dir=str(tmp_path)
     )
     watch = Watch()
     with mlflow.start_run() as first:
@@ -155,7 +155,7 @@ def test_callbacks_validation_and_mlflow_continue_where_the_run_was(
             spark=spark_context,
             program=model,
             callbacks=[callback],
-            validation=(x_test, y_test),
+            validation_data=(x_test, y_test),
             mlflow=True,
             sinks=[later],
         ).wait(LIMIT)

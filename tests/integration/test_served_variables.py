@@ -128,7 +128,7 @@ def test_a_stopped_run_is_resumed_with_what_counts_and_no_more(
         strategy="tensorflow",
         batch_size=10,
         sync_interval=2,
-        directory=str(tmp_path),
+        checkpoint_dir=str(tmp_path),
     )
     run = session.start((rows,), epochs=2, checkpoint_every="3 milestones", sinks=[watch])
     run.chaos(tos.chaos.Pause(0.02, any=2))

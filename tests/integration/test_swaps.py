@@ -115,7 +115,7 @@ def test_a_resumed_run_goes_on_by_the_strategy_that_it_was_swapped_to(
     train: Sessions, spark_context: Any, tmp_path: Path
 ) -> None:
     watch, stopped = Watch(), model(adam())
-    session = train(stopped, directory=str(tmp_path), batch_size=SIZE, sync_interval=1)
+    session = train(stopped, checkpoint_dir=str(tmp_path), batch_size=SIZE, sync_interval=1)
     run = started(session, "allreduce", 4, checkpoint_every=4, sinks=[watch])
     run.chaos(tos.chaos.Pause(0.05, any=2))
     watch.wait_for(StrategySwapped, 1)
@@ -140,7 +140,7 @@ def test_a_swap_that_a_checkpoint_has_seen_is_made_after_a_resume(
     train: Sessions, spark_context: Any, tmp_path: Path
 ) -> None:
     watch = Watch()
-    session = train(model(adam()), directory=str(tmp_path), batch_size=SIZE, sync_interval=1)
+    session = train(model(adam()), checkpoint_dir=str(tmp_path), batch_size=SIZE, sync_interval=1)
     run = session.start((X, Y), 3, partitions=2, seed=3, checkpoint_every=2, sinks=[watch])
     run.chaos(tos.chaos.Pause(0.1, any=2))
     watch.wait_for(MilestoneCommitted, 2)

@@ -40,7 +40,7 @@ def test_event_files_hold_curves_histograms_settings_and_the_graph(
     run = session.run(
         (x, y),
         epochs=3,
-        validation=(x_test, y_test),
+        validation_data=(x_test, y_test),
         tensorboard=str(tmp_path / "run"),
         callbacks=[keras.callbacks.TensorBoard(tmp_path / "keras", histogram_freq=1)],
     )

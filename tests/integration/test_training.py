@@ -157,7 +157,7 @@ def test_validation_data_are_evaluated_while_it_trains(
     test: Any = (x_test, y_test)
     if distributed:
         test = spark_context.parallelize(list(zip(x_test, y_test, strict=True)), 2)
-    run = train(classifier(), batch_size=32).run((x, y), epochs=8, validation=test)
+    run = train(classifier(), batch_size=32).run((x, y), epochs=8, validation_data=test)
     found = run.validation
     assert found["epoch"].is_monotonic_increasing
     assert found.iloc[-1]["samples"] == 8 * len(x)
@@ -173,7 +173,7 @@ def test_validation_data_that_do_not_fit_are_refused_before_anything_starts(
     x, y, *_ = digits
     session = train(classifier())
     with pytest.raises(tos.errors.ShapeMismatch):
-        session.start((x, y), validation=(x[:, :3], y))
+        session.start((x, y), validation_data=(x[:, :3], y))
     assert session.run((x, y)).state == "finished"
 
 
@@ -327,7 +327,7 @@ def test_program_and_initial_values_are_persisted_where_the_user_says(
     x, y, *_ = digits
     model = classifier()
     before = tos.capture(model).read().tobytes()
-    run = train(model, directory=f"file://{tmp_path}/persisted").run((x, y))
+    run = train(model, checkpoint_dir=f"file://{tmp_path}/persisted").run((x, y))
     names = {p.name: p for p in (tmp_path / "persisted").iterdir() if not p.name.startswith(".")}
     assert any(n.startswith("program-") and n.endswith(".zip") for n in names)
     assert names[f"{run.run_id}.initial"].read_bytes() == before

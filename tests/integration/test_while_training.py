@@ -99,7 +99,7 @@ def test_rows_that_executors_validate_are_computed_once_and_dropped_at_the_end(
     stored = set(spark_context._jsc.getPersistentRDDs())
     # Callbacks wait for the evaluation of each epoch.
     options = {"validation_on": "executors", "callbacks": [keras.callbacks.Callback()]}
-    run = session.run((x, y), epochs=2, partitions=1, validation=rows, **options)
+    run = session.run((x, y), epochs=2, partitions=1, validation_data=rows, **options)
     assert len(run.validation) == 2
     looks = 1
     assert computed.value == len(x_test) + looks
@@ -114,7 +114,7 @@ def test_where_to_validate_is_checked_before_anything_is_trained(
     for options, message in (
         ({"validation": (x_test, y_test), "validation_on": "executors"}, "got arrays"),
         ({"validation": (x_test, y_test), "validation_on": "moon"}, "one of driver, executors"),
-        ({"validation_on": "executors"}, "give validation=..., too"),
+        ({"validation_on": "executors"}, "give validation_data=..., too"),
     ):
         with pytest.raises(ConfigError, match=message):
             session.start((x, y), **options)
@@ -146,7 +146,7 @@ def test_a_schedule_counts_the_steps_of_all_workers_across_a_resume(
     monkeypatch.setattr(build, "Scheduler", partial(Scheduler, period=0.0))
     x, y, *_ = digits
     decay = keras.optimizers.schedules.PiecewiseConstantDecay([50, 10_000], [0.4, 0.2, 0.1])
-    session = train(classifier(), batch_size=50, sync_interval=2, directory=str(tmp_path))
+    session = train(classifier(), batch_size=50, sync_interval=2, checkpoint_dir=str(tmp_path))
     # It trains until the second rate is set, however fast that is.
     run = session.start(
         (x, y), epochs=10_000, learning_rate=decay, checkpoint_every="1h", sinks=[watch]
@@ -171,7 +171,7 @@ def test_a_condition_ends_the_run_and_says_why(train: Train, digits: Digits, wat
     run = session.start(
         (x, y),
         epochs=10_000,
-        validation=(x_test, y_test),
+        validation_data=(x_test, y_test),
         validation_every=4,
         stop_when=["val_accuracy > 0.8", tos.conditions.after(hours=1)],
         sinks=[watch, RunModel()],
@@ -197,7 +197,7 @@ def test_a_run_is_in_mlflow_from_its_settings_to_its_model(
     x, y, x_test, y_test = digits
     session = train(classifier(), batch_size=50)
     wanted = tos.MLflow("digits", model="keras")
-    run = session.run((x, y), epochs=2, validation=(x_test, y_test), mlflow=wanted)
+    run = session.run((x, y), epochs=2, validation_data=(x_test, y_test), mlflow=wanted)
     found = only_run(client, "digits")
     assert found.info.run_id == run.mlflow_run_id
     assert found.info.status == "FINISHED"
@@ -232,7 +232,7 @@ def test_what_cannot_be_is_refused_before_anything_starts(
         session.start((np.arange(8.0),), **options)
     rows = np.arange(8.0)
     with pytest.raises(ConfigError, match="\"500 milestones\" or 500; got 'often'"):
-        session.start((rows,), validation=(rows,), validation_every="often")
+        session.start((rows,), validation_data=(rows,), validation_every="often")
 
 
 def test_a_run_whose_slots_another_run_holds_starts_when_that_ends(
@@ -273,7 +273,7 @@ def test_data_that_need_no_look_start_while_another_run_holds_the_slots(
     who = rf"a slot of Spark, but run {first.number} holds both slots of local\[2"
     with pytest.raises(WaitTimeout, match=rf"first rows of the data, which needs {who}"):
         session.start(rdd, epochs=1)
-    second = session.start(columns, epochs=1, validation=columns)
+    second = session.start(columns, epochs=1, validation_data=columns)
     assert (first.state, second.state) == ("running", "starting")
     first.stop()
     second.wait(60)

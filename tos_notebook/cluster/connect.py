@@ -85,7 +85,7 @@ def connect(
     app_name: str = "tos_notebook",
     config: Mapping[str, str] | None = None,
     warm_up: bool = True,
-    ship: bool = False,
+    ship_package: bool = False,
     timeout: float = environment.WARM_UP_TIMEOUT,
 ) -> SparkSession:
     """Connect to Spark: adopt a running one, or start one.
@@ -106,7 +106,7 @@ def connect(
     warm_up : bool
         Import TensorFlow on the workers now, and check their packages, and that they reach this
         process. Workers that lack this package are sent what they need of it.
-    ship : bool
+    ship_package : bool
         Send all workers what they need of this package, so that they run the driver's code
         whatever they have installed. Of a Spark that runs, Python workers that have imported
         theirs continue with it.
@@ -137,7 +137,7 @@ def connect(
     sc = _start(master, app_name, settings) if adopted is None else adopted
     _warn_in_clear(sc)
     jvm.reap(sc)
-    if ship:
+    if ship_package:
         shipping.ship_package(sc)
     if warm_up:
         try:

@@ -26,8 +26,9 @@ REQUIRED = ("numpy", "tensorflow")
 
 ADVICE = (
     "Install the driver's versions there, ship a packed environment (spark.archives), or set "
-    "PYSPARK_PYTHON to a Python that has them. This package alone goes with ship=True (--ship), "
-    "other pure Python with sc.addPyFile(...) or the setting spark.submit.pyFiles."
+    "PYSPARK_PYTHON to a Python that has them. This package alone goes with ship_package=True "
+    "(--ship-package), other pure Python with sc.addPyFile(...) or the setting "
+    "spark.submit.pyFiles."
 )
 
 OTHER_HOST = "set server_host (spark.tos.server.host) to an address of the driver that it reaches"

@@ -126,7 +126,7 @@ class Standstill:
 
     def _replace(self, member: Member, now: float) -> None:
         seconds = now - max(member.heard, self._since)
-        reason = f"it stood still for {seconds:.0f} s (stall_timeout={self._limit:g})"
+        reason = f"it stood still for {seconds:.0f} s (worker_timeout={self._limit:g})"
         if not self._supersede(member, reason):
             return
         partition = member.partition
@@ -197,7 +197,7 @@ def _incomplete(partitions: Sequence[int], limit: float) -> ClusterUnreachable:
     first, *others = partitions
     more = f" (and {len(others)} more)" if others else ""
     return ClusterUnreachable(
-        f"Partition {first}{more} has had no worker for too long (stall_timeout={limit:g}), "
+        f"Partition {first}{more} has had no worker for too long (worker_timeout={limit:g}), "
         "and all other workers wait for it. Look on Spark's page for a node that was lost. Resume "
         "from a checkpoint with more slots or fewer partitions, or choose "
         "AllReduce(on_loss='continue')."
@@ -208,7 +208,7 @@ def _hopeless(member: Member, reason: str) -> WorkerError:
     return WorkerError(
         f"Standstill: {ATTEMPTS} attempts in a row committed nothing and stood still; the last: "
         f"{reason}. Look at the executor's standard error, and for an operation or an input "
-        "function that waits for ever. If a milestone takes that long, raise stall_timeout.",
+        "function that waits for ever. If a milestone takes that long, raise worker_timeout.",
         **member.who(),
         epoch=member.epoch,
     )

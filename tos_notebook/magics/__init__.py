@@ -74,9 +74,9 @@ class TosMagics(Magics):
     """Training on Spark from a cell. The traits are the defaults of ``%%tos_train``."""
 
     data = Unicode("", help="variable of the training data").tag(config=True)
-    validation = Unicode("", help="variable of the validation data").tag(config=True)
+    validation_data = Unicode("", help="variable of the validation data").tag(config=True)
     locals().update({name: trait(each) for name, each in CONFIGURABLE.items()})
-    checkpoint = Unicode("", help="where runs are saved while they train").tag(config=True)
+    checkpoint_dir = Unicode("", help="where runs are saved while they train").tag(config=True)
     checkpoint_every = Unicode("30s", help=OPTIONS["checkpoint_every"].help).tag(config=True)
     on_interrupt = Enum(ON_INTERRUPT, "leave", help="what interrupting --wait does").tag(
         config=True
@@ -144,15 +144,15 @@ class TosMagics(Magics):
         --------
         ::
 
-            %%tos_train --data train --epochs 10 --validation test -o run
+            %%tos_train --data train --epochs 10 --validation-data test -o run
             model = keras.Sequential([keras.Input((784,)), keras.layers.Dense(10, "softmax")])
             model.compile("sgd", "sparse_categorical_crossentropy", metrics=["accuracy"])
 
             %tos_train --model model --data x,y --batch-size 32 --combiner easgd --wait
             %tos_train --fetch train_step --feeds x,y_ --loss cross_entropy --data rdd
-            %tos_train --data x,y --epochs 50 --checkpoint hdfs:///runs --checkpoint-every 5min
+            %tos_train --data x,y --epochs 50 --checkpoint-dir hdfs:///runs --checkpoint-every 5min
             %tos_train --data rdd --epochs 5 --shuffle partitions
-            %tos_train --data x,y --validation a,b --stop-when "val_accuracy > 0.98 or hours > 1"
+            %tos_train --data x,y --validation-data a,b --stop-when "val_accuracy > 0.98"
         """
         options = PARSERS["tos_train"].parse(line)
         for name in self.trait_names(config=True):

@@ -17,7 +17,7 @@ _NAMES = re.compile(r"[\w\s,]+")
 
 def given(names: Names, options: Namespace) -> dict[str, Any]:
     """Return data, callbacks and the like, by name of the parameter."""
-    texts = {"data": options.data, "validation": options.validation}
+    texts = {"data": options.data, "validation_data": options.validation_data}
     found = {
         name: find.columns(find.data(names, f"--{name}", text), f"--{name}", options)
         for name, text in texts.items()
@@ -29,7 +29,7 @@ def given(names: Names, options: Namespace) -> dict[str, Any]:
 def observing(names: Names, options: Namespace) -> dict[str, Any]:
     """Return what a resumed run may have beside it, too, by name of the parameter."""
     given = {n: v for n, v in subset(ObserverOptions, vars(options)).items() if v != ""}
-    for name in ("validation", "learning_rate"):
+    for name in ("validation_data", "learning_rate"):
         # Read where it is known what else they say.
         given.pop(name, None)
     for name, read in _READ.items():

@@ -93,7 +93,9 @@ class Connection:
         began = time.time()
         master = options.master or _existing(namespace)
         with quiet_stderr():
-            spark = connect(master, config=dict(options.conf), warm_up=False, ship=options.ship)
+            spark = connect(
+                master, config=dict(options.conf), warm_up=False, ship_package=options.ship_package
+            )
         sc = spark.sparkContext
         if sc is self._sc:
             first = f"Connected to {sc.master} already: reusing it"
@@ -111,7 +113,9 @@ class Connection:
         existing = _existing(namespace)
         if existing is not None:
             return existing
-        return self.connect(namespace, Namespace(master=None, conf=[], warm_up=False, ship=False))
+        return self.connect(
+            namespace, Namespace(master=None, conf=[], warm_up=False, ship_package=False)
+        )
 
     def raise_once(self) -> None:
         """Raise what went wrong in warming up, the first time it is asked."""

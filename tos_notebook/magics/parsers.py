@@ -42,7 +42,7 @@ OFFERED = {
 CONFIGURABLE = {n: o for n, o in OFFERED.items() if n in options_of(SessionOptions, RunOptions)}
 """Those that have defaults of the user's."""
 
-RESUMED = RESUMABLE.keys() - {"callbacks", "tensorboard", "checkpoint_every", "keep"}
+RESUMED = RESUMABLE.keys() - {"callbacks", "tensorboard", "checkpoint_every", "max_checkpoints"}
 """Those that a resumed run is given in a cell."""
 
 _PLAIN: Mapping[str, Mapping[str, Any]] = {
@@ -79,8 +79,8 @@ _SPELLED: Mapping[str, Mapping[str, Any]] = {
         "choices": ("partitions",),
         "more": ", and each partition keeps its rows",
     },
-    "checkpoint_every": {**EVERY, "when": "with --checkpoint: "},
-    "validation": {"kind": "data", "more": ", of the same form"},
+    "checkpoint_every": {**EVERY, "when": "with --checkpoint-dir: "},
+    "validation_data": {"kind": "data", "more": ", of the same form"},
     "validation_every": EVERY,
     "callbacks": {"kind": "callbacks", **NAMES},
     "learning_rate": {
@@ -121,7 +121,8 @@ def _option(parser: Parser, option: Option, **others: Any) -> Parser:
     written = {"choices": option.words} if option.words else _PLAIN[option.plain]
     settings = {**written, **_SPELLED.get(option.name, {}), **others}
     text = f"{settings.pop('when', '')}{option.help}{settings.pop('more', '')}"
-    return parser.add(f"--{option.name.replace('_', '-')}", help=text, **settings)
+    flags = [f"--{name.replace('_', '-')}" for name in (option.name, option.alias) if name]
+    return parser.add(*flags, help=text, **settings)
 
 
 def _train() -> Parser:
@@ -135,7 +136,7 @@ def _train() -> Parser:
         "where the run is saved while it trains: a Hadoop URI, or a local path; %%tos_resume goes "
         "on from there. Nowhere by default"
     )
-    parser.add("--checkpoint", metavar="URI", help=text)
+    parser.add("--checkpoint-dir", metavar="URI", help=text)
     _add_program(parser)
     text = "variable for the run; %(default)s by default"
     parser.add("-o", "--output", type=identifier, default="run", **NAME, help=text)
@@ -243,7 +244,7 @@ def _connect() -> Parser:
         "send all executors what they need of this package; without it, it is sent where it is "
         "missing, and another version there is an error"
     )
-    parser.add("--ship", action="store_true", help=text)
+    parser.add("--ship-package", action="store_true", help=text)
     text = "seconds to wait for executors to have free cores and to import TensorFlow"
     parser.add("--timeout", metavar="SECONDS", type=number, default=WARM_UP_TIMEOUT, help=text)
     text = "do not import TensorFlow on the executors now"

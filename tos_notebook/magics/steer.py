@@ -231,7 +231,7 @@ def saved_runs(uri: str, spark: Any) -> Any:
 
     found = saved.runs(uri, spark=spark)
     if not found:
-        say(f"{uri} has no saved run. %%tos_train --checkpoint {uri} saves one.")
+        say(f"{uri} has no saved run. %%tos_train --checkpoint-dir {uri} saves one.")
         return None
     return found
 

@@ -63,11 +63,11 @@ class RunLauncher(Launcher):
         settings = subset(SessionOptions, vars(options)) | {"strategy": strategy}
         if options.combiner is not None:
             settings["combiner"] = find.combiner(self._shell.user_ns, options.combiner)
-        if options.checkpoint:
-            settings["directory"] = options.checkpoint
+        if options.checkpoint_dir:
+            settings["checkpoint_dir"] = options.checkpoint_dir
             wanted["checkpoint_every"] = arguments.every(options.checkpoint_every)
         else:
-            del wanted["checkpoint_every"], wanted["keep"]
+            del wanted["checkpoint_every"], wanted["max_checkpoints"]
         sinks = [ProgressLine(sys.stdout)] if is_noninteractive() else []
         data = wanted.pop("data")
         run = train_once(spark, made.program, settings, data, wanted | {"sinks": sinks})
@@ -96,7 +96,7 @@ class RunLauncher(Launcher):
         space = self._shell.user_ns
         names = Names(space)
         given = subset(RunOptions, vars(options)) | arguments.observing(names, options)
-        for option in ("data", "validation"):
+        for option in ("data", "validation_data"):
             if getattr(options, option):
                 given[option] = find.data(names, f"--{option}", getattr(options, option))
         if options.model:
@@ -151,5 +151,5 @@ def _plan(options: Namespace, settings: RunSettings) -> str:
         f"Training {counted(options.epochs, 'epoch')} on {options.data}, "
         f"{training(settings)}, codec {options.codec}"
         + (f", combiner {combiner}" if combiner else "")
-        + (f", validation on {options.validation}" if options.validation else "")
+        + (f", validation on {options.validation_data}" if options.validation_data else "")
     )

@@ -185,7 +185,7 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
         settings = subset(SessionOptions, given)
         options = subset(RunOptions, given) | subset(ObserverOptions, given)
         with TrainingSession(dataset.sparkSession, program, **settings) as session:
-            return session.run(rows, validation=rest, **options)
+            return session.run(rows, validation_data=rest, **options)
 
     def _columns(self, frame: Any, program: Program) -> FrameColumns:
         label, weight = self.getLabelCol(), self.given("weightCol")

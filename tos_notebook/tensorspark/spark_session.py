@@ -149,7 +149,7 @@ class SparkSession:
             self._spark_context,
             program,
             combiner=combiner,
-            directory=self._directory,
+            checkpoint_dir=self._directory,
             **self._options,
         )
         return self._training

@@ -217,7 +217,7 @@ class RunFactory:
         if isinstance(first, ArraySource):
             # Before the caller can change them: the run holds the arrays, and no copy.
             write_data(folder, first.arrays)
-        return CheckpointWriter(folder, origin, every, options.keep)
+        return CheckpointWriter(folder, origin, every, options.max_checkpoints)
 
     def _make(self, request: RunRequest, source: DataSource, on_end: Callable[[], None]) -> Run:
         initial = self.program.read()

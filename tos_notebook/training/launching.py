@@ -80,7 +80,7 @@ def require_directory(directory: str | None, options: RunOptions) -> None:
     if directory is None:
         raise ConfigError(
             "checkpoint_every: expected a directory for the checkpoints. Give the session one "
-            'that outlives it, such as directory="hdfs:///runs", or any other Hadoop URI.'
+            'that outlives it, such as checkpoint_dir="hdfs:///runs", or any other Hadoop URI.'
         )
     if options.partitioner is not None:
         require_known(options.partitioner)
@@ -200,7 +200,7 @@ def _require_slots(request: RunRequest) -> None:
 
 def observers_of(factory: RunFactory, options: ObserverOptions) -> Observers:
     """Return what is to work beside the run; see `training.observers.build.build`."""
-    options = replace(options, validation=without_looks(factory.sc, options.validation))
+    options = replace(options, validation_data=without_looks(factory.sc, options.validation_data))
     with spoken():
         return build(factory.sc, factory.program, factory.ask, options)
 

@@ -65,18 +65,18 @@ class Lifecycle:
         self.observers: list[Observer] = []
         self.made = time.time()
         self._standstill = Standstill(
-            plan.options.stall_timeout,
+            plan.options.worker_timeout,
             training.supersede,
             partial(kill_task, parts.sc),
             training.fail,
             training.continue_without,
-            plan.options.patience,
+            plan.options.stall_timeout,
         )
         self.watchdog = Watchdog(
             self._facts,
             partial(where_to_look, parts.sc),
             bus.publish,
-            plan.options.patience,
+            plan.options.stall_timeout,
             act=self._standstill.check,
             interval=plan.limits.stall_look,
             timeout=plan.limits.watchdog,

@@ -149,7 +149,7 @@ def resume(
         with _claimed(folder, ask) as claim:
             every = as_trigger("checkpoint_every", origin.options.every)
             checkpointer = CheckpointWriter(
-                folder, origin, every, origin.options.keep, claim, saved.history, number
+                folder, origin, every, origin.options.max_checkpoints, claim, saved.history, number
             )
             return session._resume(source, chosen, resumed, checkpointer, observers)
     except BaseException:
@@ -270,7 +270,7 @@ def _session(
         codec=own.get("codec", SessionOptions.codec),
         server_host=server_host,
         server_port=server_port,
-        directory=found.folder.storage.uri,
+        checkpoint_dir=found.folder.storage.uri,
         **{name: getattr(origin.session, name) for name in SESSION},
     )
 

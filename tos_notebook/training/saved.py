@@ -120,7 +120,7 @@ def runs(uri: str | None = None, *, spark: Any = None) -> Sequence[Run] | SavedR
     Parameters
     ----------
     uri : str, optional
-        The `directory` of sessions whose runs had checkpoints, or the folder of one run.
+        The `checkpoint_dir` of sessions whose runs had checkpoints, or the folder of one run.
     spark : SparkSession or SparkContext, optional
         Reads the files; `connect`'s by default.
 

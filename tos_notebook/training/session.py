@@ -46,7 +46,7 @@ class TrainingSession:
     """Trains one program on one Spark context, run after run.
 
     A context manager; closing it stops an active run, keeps the weights, and leaves nothing
-    behind but what `directory` holds.
+    behind but what `checkpoint_dir` holds.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class TrainingSession:
         speak TLS 1.3 only; there, too, if the setting ``spark.tos.server.tls`` is true.
     server_port : int, optional
         0 for any free port; by default the setting ``spark.tos.server.port``, else 0.
-    directory : str, optional
+    checkpoint_dir : str, optional
         A Hadoop URI, or a path on Spark's default file system, as for ``spark.read``: for
         programs, initial parameters and checkpoints. By default a temporary directory of the
         driver, which lasts as long as this process.
@@ -91,8 +91,8 @@ class TrainingSession:
         self._host = given.server_host or contact_host(sc)
         port = contact_port(sc) if given.server_port is None else given.server_port
         probe(sc, self._host, port)
-        self._directory = given.directory
-        storage = Storage(sc, given.directory or temporary_directory(sc))
+        self._directory = given.checkpoint_dir
+        storage = Storage(sc, given.checkpoint_dir or temporary_directory(sc))
         secret = new_secret()
         self._server = RunServer(secret, listening_host(self._host), port, encrypts_loopback(sc))
         self._factory = RunFactory(

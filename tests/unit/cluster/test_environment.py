@@ -56,7 +56,7 @@ def test_each_host_is_named_once_with_all_that_is_wrong() -> None:
         "'tensorflow'); numpy is 1.26.4, but the driver has 2.1.0.",
         "Host c: tensorflow is 2.2.0, but the driver has 2.20.0.",
     ]
-    for way_out in ("spark.archives", "--ship", "spark.submit.pyFiles", "PYSPARK_PYTHON"):
+    for way_out in ("spark.archives", "--ship-package", "spark.submit.pyFiles", "PYSPARK_PYTHON"):
         assert way_out in lines[2]
     assert len(lines) == 3
 

@@ -100,12 +100,12 @@ class Told:
 def test_a_worker_that_stands_still_loses_its_place_and_spark_kills_its_task() -> None:
     told = Told()
     told.look(facts(member(1)), 0, 100)
-    assert told.superseded == [(1, "it stood still for 100 s (stall_timeout=100)")]
+    assert told.superseded == [(1, "it stood still for 100 s (worker_timeout=100)")]
     assert told.killed == [8]
     (note,) = told.standstill.notes
     assert note == (
         "Partition 1 on executor 2 (node-a, process 123, attempt 0) lost its place to another "
-        "attempt in epoch 2: it stood still for 100 s (stall_timeout=100)."
+        "attempt in epoch 2: it stood still for 100 s (worker_timeout=100)."
     )
 
 
@@ -188,7 +188,7 @@ def test_workers_do_not_wait_for_ever_for_a_partition_that_is_lost() -> None:
     told.look(waiting(0, 1, changed=10.0), 110, 110)
     (error,) = told.failed
     assert isinstance(error, ClusterUnreachable)
-    assert "Partition 2 has had no worker for too long (stall_timeout=100)" in str(error)
+    assert "Partition 2 has had no worker for too long (worker_timeout=100)" in str(error)
     assert "from a checkpoint with more slots or fewer partitions" in str(error)
 
 

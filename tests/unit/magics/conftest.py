@@ -285,10 +285,10 @@ class Cluster:
         named = {"master": "local[2]", "appName": "notebook", "version": "4.0.1"}
         return SimpleNamespace(**named, startTime=0, uiWebUrl=None, _jsc=object())
 
-    def connect(self, master: Any = None, *, config: Any, warm_up: bool, ship: bool) -> Any:
+    def connect(self, master: Any = None, *, config: Any, warm_up: bool, ship_package: bool) -> Any:
         assert not warm_up
         self.calls.append((master, config))
-        self.shipped.append(ship)
+        self.shipped.append(ship_package)
         return SimpleNamespace(sparkContext=self.context)
 
     def warm_up(self, sc: Any, timeout: float) -> None:

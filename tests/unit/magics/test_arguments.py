@@ -20,8 +20,8 @@ LINE = "%tos_train --model program --data x,y"
 @pytest.mark.parametrize(
     ("option", "name", "value"),
     [
-        ("--validation x,y --validation-every 50", "validation_every", 50),
-        ("--validation x,y --validation-every 30s", "validation_every", "30s"),
+        ("--validation-data x,y --validation-every 50", "validation_every", 50),
+        ("--validation-data x,y --validation-every 30s", "validation_every", "30s"),
         ("--mlflow --epochs 3", "mlflow", True),
         ("--mlflow digits", "mlflow", "digits"),
         ("--learning-rate 0.01", "learning_rate", 0.01),

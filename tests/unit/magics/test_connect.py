@@ -14,7 +14,7 @@ from tos_notebook.errors import WorkerEnvironment
 
 def test_this_package_is_sent_to_all_executors_when_asked(cells: Cells, cluster: Cluster) -> None:
     cells("%tos_connect local[2] --no-warm-up")
-    cells("%tos_connect local[2] --no-warm-up --ship")
+    cells("%tos_connect local[2] --no-warm-up --ship-package")
     assert cluster.shipped == [False, True]
 
 

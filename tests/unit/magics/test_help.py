@@ -95,8 +95,8 @@ def test_what_stands_behind_a_colon_is_completed(cells: Cells) -> None:
 
 def test_limits_of_a_resumed_run_are_completed_and_explained(cells: Cells) -> None:
     found = complete(cells, "%tos_resume hdfs:///runs/run-7 --")
-    assert {"--patience", "--stall-timeout"} <= found
-    assert "--stall-timeout SECONDS" in PARSERS["tos_resume"].help()
+    assert {"--stall-timeout", "--worker-timeout"} <= found
+    assert "--worker-timeout SECONDS" in PARSERS["tos_resume"].help()
     assert "--shuffle [partitions]" in PARSERS["tos_train"].help()
 
 

@@ -47,7 +47,11 @@ class Told(RunModel):
 
 @pytest.fixture
 def session(cells: Cells, spark_context: Any, tmp_path: Path) -> Iterator[tos.TrainingSession]:
-    options: dict[str, Any] = {"batch_size": 20, "sync_interval": 2, "directory": str(tmp_path)}
+    options: dict[str, Any] = {
+        "batch_size": 20,
+        "sync_interval": 2,
+        "checkpoint_dir": str(tmp_path),
+    }
     with tos.TrainingSession(spark_context, classifier(), **options) as made:
         yield made
 

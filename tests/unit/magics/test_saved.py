@@ -14,7 +14,7 @@ LINE = "%tos_train --model program --data x,y"
 
 def test_a_run_is_saved_only_where_that_is_asked_for(cells: Cells, engine: Engine) -> None:
     cells(LINE)
-    assert "directory" not in engine.sessions[0].options
+    assert "checkpoint_dir" not in engine.sessions[0].options
     assert "checkpoint_every" not in engine.sessions[0].started
 
 
@@ -22,11 +22,11 @@ def test_a_run_is_saved_only_where_that_is_asked_for(cells: Cells, engine: Engin
 def test_where_and_how_often_a_run_is_saved(
     cells: Cells, engine: Engine, text: str, every: str | int
 ) -> None:
-    option = f"--checkpoint-every {text} --keep 5" if text else ""
-    cells(f"{LINE} --checkpoint hdfs:///runs {option}")
-    assert engine.sessions[0].options["directory"] == "hdfs:///runs"
+    option = f"--checkpoint-every {text} --max-checkpoints 5" if text else ""
+    cells(f"{LINE} --checkpoint-dir hdfs:///runs {option}")
+    assert engine.sessions[0].options["checkpoint_dir"] == "hdfs:///runs"
     started = engine.sessions[0].started
-    assert (started["checkpoint_every"], started["keep"]) == (every, 5 if text else 3)
+    assert (started["checkpoint_every"], started["max_checkpoints"]) == (every, 5 if text else 3)
 
 
 class Saved:
@@ -62,11 +62,11 @@ def test_a_saved_run_goes_on_in_view_and_under_a_name(cells: Cells, saved: Saved
 
 def test_a_saved_run_goes_on_with_limits_of_its_own(cells: Cells, saved: Saved) -> None:
     uri = "hdfs:///runs/run-7"
-    cells(f"%tos_resume {uri} --patience 20 --stall-timeout 900")
+    cells(f"%tos_resume {uri} --stall-timeout 20 --worker-timeout 900")
     cells(f"%tos_resume {uri}")
     given, left_out = [options for _, options in saved.asked]
-    assert (given["patience"], given["stall_timeout"]) == (20.0, 900.0)
-    assert not {"patience", "stall_timeout"} & {*left_out}
+    assert (given["stall_timeout"], given["worker_timeout"]) == (20.0, 900.0)
+    assert not {"stall_timeout", "worker_timeout"} & {*left_out}
 
 
 def test_a_run_of_this_notebook_and_a_saved_one_are_not_both_meant(
@@ -80,7 +80,7 @@ def test_a_run_of_this_notebook_and_a_saved_one_are_not_both_meant(
 
 def test_what_goes_with_a_saved_run_needs_one(cells: Cells, saved: Saved) -> None:
     assert "--data goes with a saved run: %tos_resume URI" in cells.fails("%tos_resume --data x")
-    assert "--stall-timeout goes with" in cells.fails("%tos_resume --stall-timeout 0")
+    assert "--worker-timeout goes with" in cells.fails("%tos_resume --worker-timeout 0")
 
 
 def test_saved_runs_are_listed_and_none_is_said(cells: Cells, saved: Saved) -> None:

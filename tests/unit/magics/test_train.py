@@ -22,8 +22,8 @@ def test_options_reach_session_and_run(cells: Cells, engine: Engine) -> None:
     output = cells(
         f"{LINE} --epochs 3 --batch-size 20 --sync ssp:2 --sync-interval 4 --combiner easgd "
         "--codec int8 -o mine --repartition-every 2 --partitions 6 --seed 7 --no-shuffle "
-        "--patience 20 --stall-timeout 900 --non-finite skip --optimizer-state reset "
-        "--validation x,y"
+        "--stall-timeout 20 --worker-timeout 900 --non-finite skip --optimizer-state reset "
+        "--validation-data x,y"
     )
     session = engine.sessions[0]
     assert session.program is cells.space["program"]
@@ -32,15 +32,15 @@ def test_options_reach_session_and_run(cells: Cells, engine: Engine) -> None:
         "non_finite": "skip", "optimizer_state": "reset", "strategy": "ps",
     }  # fmt: skip
     assert session.data is cells.space["train"]
-    validation = session.started.pop("validation")
+    validation = session.started.pop("validation_data")
     assert session.started.pop("sinks") == []
     assert validation[0] is cells.space["x"]
     assert validation[1] is cells.space["y"]
     assert session.epochs == 3
     assert session.started == {
         "repartition_every": 2, "partitions": 6, "seed": 7, "shuffle": False,
-        "patience": 20.0,
-        "stall_timeout": 900.0,
+        "stall_timeout": 20.0,
+        "worker_timeout": 900.0,
     }  # fmt: skip
     assert cells.space["mine"] is engine.runs[0]
     assert engine.shown == engine.runs
@@ -98,7 +98,7 @@ def test_the_plan_names_the_strategy_and_a_combiner_only_where_it_has_one(
     cells: Cells, engine: Engine
 ) -> None:
     assert "on train, strategy ps, batch size 100, " in cells(f"{LINE} -o first")
-    output = cells(f"{LINE} --strategy allreduce --validation train")
+    output = cells(f"{LINE} --strategy allreduce --validation-data train")
     assert "strategy allreduce (of gradients, algorithm auto), " in output
     assert "codec fp32, validation on train" in output
 
@@ -310,9 +310,12 @@ def test_columns_of_a_frame_are_named_by_options(
     from pyspark.sql import SparkSession
 
     cells.space["df"] = df = SparkSession.builder.getOrCreate().range(9).selectExpr("id", "id as y")
-    line = "%tos_train --model program --data df --features id --label y --validation df --weight y"
+    line = (
+        "%tos_train --model program --data df --features id --label y --validation-data df "
+        "--weight y"
+    )
     assert "  columns    id -> x" in cells(line)
-    given = engine.sessions[0].data, engine.sessions[0].started["validation"]
+    given = engine.sessions[0].data, engine.sessions[0].started["validation_data"]
     for data in given:
         assert (data.frame, data.names, data.on_bad) == (df, ("id", "y", "y"), "raise")
     assert "Did you mean id" in cells.fails(

@@ -46,7 +46,7 @@ def mission_lines() -> str:
 
 def test_keras_cell(cells: Cells, real: dict[str, Any]) -> None:
     output = cells(
-        "%%tos_train --data x,y --epochs 6 --batch-size 20 --validation x,y -o mine\n"
+        "%%tos_train --data x,y --epochs 6 --batch-size 20 --validation-data x,y -o mine\n"
         "import keras\n"
         "model = keras.Sequential([keras.Input((784,)), keras.layers.Dense(10, 'softmax')])\n"
         "model.compile(keras.optimizers.SGD(0.1), 'sparse_categorical_crossentropy',\n"

@@ -33,7 +33,7 @@ from tos_notebook.training.options import (
 from tos_notebook.training.run import Run
 from tos_notebook.training.session import TrainingSession
 
-PLACES = {"self", "data", "spark", "program", "server_host", "server_port", "directory"}
+PLACES = {"self", "data", "spark", "program", "server_host", "server_port", "checkpoint_dir"}
 """Parameters that say where and on what, not how."""
 
 
@@ -115,9 +115,16 @@ def test_an_estimator_has_the_defaults() -> None:
 
 def test_the_magics_have_the_defaults() -> None:
     traits = TosMagics.class_traits(config=True)
-    shared = (traits.keys() & DEFAULTS.keys()) - {"validation", "checkpoint_every"}
+    shared = (traits.keys() & DEFAULTS.keys()) - {"validation_data", "checkpoint_every"}
     assert {n: traits[n].default_value for n in shared} == {n: DEFAULTS[n] for n in shared}
-    own = {"data", "validation", "checkpoint", "checkpoint_every", "on_interrupt", "if_running"}
+    own = {
+        "data",
+        "validation_data",
+        "checkpoint_dir",
+        "checkpoint_every",
+        "on_interrupt",
+        "if_running",
+    }
     assert shared == traits.keys() - own
 
 
@@ -127,14 +134,14 @@ def test_the_magics_have_a_flag_for_each_option_but_those_that_are_objects() -> 
     left_out = {name for name, flag in flags.items() if flag not in train}
     assert left_out == {"partitioner", "on_callback_error", "histograms", "sinks"}
     missing = {name for name in RESUMABLE if flags[name] not in resumed} - left_out
-    assert missing == {"callbacks", "tensorboard", "checkpoint_every", "keep"}
+    assert missing == {"callbacks", "tensorboard", "checkpoint_every", "max_checkpoints"}
 
 
 def test_a_checkpoint_has_all_that_a_run_was_asked_for() -> None:
     """But for what is in its settings, and in the first layout of the data."""
     run = RunOptions(
-        9, shuffle=False, repartition_every=2, seed=5, patience=7.0, stall_timeout=None,
-        checkpoint_every="30s", keep=8,
+        9, shuffle=False, repartition_every=2, seed=5, stall_timeout=7.0, worker_timeout=None,
+        checkpoint_every="30s", max_checkpoints=8,
     ).checked()  # fmt: skip
     session = SessionOptions(batch_size=3, non_finite="skip", optimizer_state="reset")
     columns = (("float32", (2,)),)
@@ -172,14 +179,17 @@ def test_options_are_picked_by_name() -> None:
         (RunOptions(epochs=0), "epochs: expected a whole number of at least 1, got 0"),
         (RunOptions(shuffle="rows"), "shuffle: expected one of partitions"),
         (RunOptions(seed=-1), "seed: expected"),
-        (RunOptions(stall_timeout=0), "stall_timeout: expected a finite number above 0"),
+        (RunOptions(worker_timeout=0), "worker_timeout: expected a finite number above 0"),
         (RunOptions(checkpoint_every="often"), "checkpoint_every: expected"),
-        (RunOptions(keep=0), "keep: expected"),
+        (RunOptions(max_checkpoints=0), "keep: expected"),
         (SessionOptions(batch_size=0), "batch_size: expected"),
         (SessionOptions(non_finite="ignore"), "non_finite: expected one of raise, skip"),
         (ObserverOptions(validation_on="executors"), "validation_on: .* give validation"),
         (ObserverOptions(validation_every=5), "validation_every: .* every 5; give validation"),
-        (ObserverOptions(validation=np.ones(3), validation_on="moon"), "one of driver, executors"),
+        (
+            ObserverOptions(validation_data=np.ones(3), validation_on="moon"),
+            "one of driver, executors",
+        ),
         (ObserverOptions(on_callback_error="ignore"), "on_callback_error: expected one of"),
     ],
 )
@@ -192,10 +202,10 @@ def test_what_is_out_of_range_is_refused(options: Any, message: str) -> None:
     ("given", "message"),
     [
         ({"epoch": 3}, "unknown option 'epoch'. Did you mean epochs?"),
-        ({"xyz": 3}, "It takes epochs, patience,"),
+        ({"xyz": 3}, "It takes epochs, stall_timeout,"),
         ({"seed": 3}, "seed: a resumed run keeps the one that it has; leave it out"),
         ({"sync_interval": 3}, "sync_interval: a resumed run keeps"),
-        ({"validation_every": 5}, "give validation=..., too"),
+        ({"validation_every": 5}, "give validation_data=..., too"),
     ],
 )
 def test_a_resumed_run_takes_some_options(given: dict[str, Any], message: str) -> None:

@@ -79,7 +79,8 @@ def _check(callback: Any) -> None:
     if isinstance(callback, keras.callbacks.BackupAndRestore):
         raise ConfigError(
             "BackupAndRestore saves the state of keras.Model.fit, which does not train here. "
-            'Instead: TrainingSession(..., directory=URI) and start(..., checkpoint_every="30s") '
+            "Instead: TrainingSession(..., checkpoint_dir=URI) and start(..., "
+            'checkpoint_every="30s") '
             "save the run, and tos.resume(run.uri) continues it in mid-epoch."
         )
     if isinstance(callback, keras.callbacks.CallbackList) or not isinstance(

@@ -18,7 +18,7 @@ from ...wire.messages import Formed, Ready
 from ...worker.exchange import WorkerContext
 
 PATIENCE = 86_400.0
-"""Seconds that another worker may compute between two exchanges, unless `stall_timeout` ends it.
+"""Seconds that another worker may compute between two exchanges, unless `worker_timeout` ends it.
 One that dies is noticed at once, and one whose host is gone within a minute."""
 
 FORMING = 10.0

@@ -61,9 +61,9 @@ class AllReduce(Lockstep):
         each other, it continues as ``"star"``.
     on_loss : {"wait", "continue"}
         What becomes of a partition that is lost, and for which Spark has no slot. The others wait
-        for it for `stall_timeout` seconds, and the run fails. Or they wait for `patience` seconds
-        in the first epoch of the loss, and continue: the rows that it does not train are lost.
-        It trains again from the next epoch on, once Spark has a slot for it.
+        for it for `worker_timeout` seconds, and the run fails. Or they wait for `stall_timeout`
+        seconds in the first epoch of the loss, and continue: the rows that it does not train are
+        lost. It trains again from the next epoch on, once Spark has a slot for it.
 
     Raises
     ------

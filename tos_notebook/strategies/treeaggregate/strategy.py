@@ -71,7 +71,7 @@ class TreeAggregate(Lockstep):
         Whether each iteration is a Spark job: the driver broadcasts the parameters, and Spark's
         ``treeAggregate`` adds up the gradients. It is slower by the time that Spark takes for a
         job. Partitions may be more than Spark runs tasks at once, and no task connects to the
-        driver. Spark itself repeats a task that fails; `stall_timeout` has no part.
+        driver. Spark itself repeats a task that fails; `worker_timeout` has no part.
     depth : int
         Of ``treeAggregate``'s tree, from 1; only with `jobs`. With 1, the driver adds up all
         gradients in the order of the partitions. With 2, MLlib's default, executors add some of

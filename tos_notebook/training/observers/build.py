@@ -45,8 +45,8 @@ def build(sc: Any, program: Program, ask: Asking, options: ObserverOptions) -> O
     """
     makers: list[Maker] = []
     rate, rows, every = None, None, options.validated_every
-    if options.validation is not None:
-        look = partial(validation_rows, sc, options.validation, program, options.validation_on)
+    if options.validation_data is not None:
+        look = partial(validation_rows, sc, options.validation_data, program, options.validation_on)
         rows = ask("the first rows of the validation data", look)
     if options.callbacks:
         # They evaluate for themselves: what they are told is of the parameters they find.

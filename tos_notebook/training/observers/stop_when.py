@@ -189,6 +189,6 @@ def stopping(conditions: Any, *, validated: bool) -> Maker:
         if on_validation(condition) and not validated:
             raise ConfigError(
                 f"stop_when: expected validation data for {describe(condition)!r}, which looks at "
-                "them. Give validation=..., or a condition on the training."
+                "them. Give validation_data=..., or a condition on the training."
             )
     return lambda context: EarlyStop(context, found)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from ...common.checks import refuse_unknown
 from ...errors import ConfigError
 from .observers import ObserverOptions
-from .option import Check, Option, documents, offers, options_of, takes
+from .option import Check, Option, by_own_name, documents, offers, options_of, takes
 from .run import RunOptions
 from .session import NON_FINITE, CheckedOptions, SessionOptions
 
@@ -28,6 +28,7 @@ __all__ = [
     "Option",
     "RunOptions",
     "SessionOptions",
+    "by_own_name",
     "documents",
     "offers",
     "options_of",

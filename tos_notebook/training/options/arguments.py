@@ -19,7 +19,7 @@ class Place:
     _: KW_ONLY
     server_host: str | None = None
     server_port: int | None = None
-    directory: str | None = None
+    checkpoint_dir: str | None = None
 
 
 @dataclass(frozen=True)

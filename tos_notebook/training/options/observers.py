@@ -21,7 +21,7 @@ CALLBACK_ERRORS = ("disable", "raise")
 class ObserverOptions:
     """What a user has beside a run; see `TrainingSession.start`."""
 
-    validation: Any = option(
+    validation_data: Any = option(
         None,
         "data that are evaluated after each epoch",
         "Evaluated when an epoch is done, while training continues.",
@@ -127,15 +127,15 @@ class ObserverOptions:
             One is out of range, or needs validation data.
         """
         place = self.validation_on
-        if self.validation is None and place != ObserverOptions.validation_on:
+        if self.validation_data is None and place != ObserverOptions.validation_on:
             raise ConfigError(
                 f"validation_on: expected validation data to evaluate on {place!r}; give "
-                "validation=..., too."
+                "validation_data=..., too."
             )
-        if self.validation is None and self.validation_every is not None:
+        if self.validation_data is None and self.validation_every is not None:
             raise ConfigError(
                 f"validation_every: expected validation data to evaluate every "
-                f"{self.validation_every}; give validation=..., too."
+                f"{self.validation_every}; give validation_data=..., too."
             )
         return replace(self, **in_range(ObserverOptions, self))
 

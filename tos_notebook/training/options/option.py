@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import wraps
 from inspect import Parameter, cleandoc, signature
@@ -11,6 +11,7 @@ from textwrap import fill, indent
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast, get_type_hints
 
 from ...common.checks import one_of, refuse_unknown
+from ...errors import ConfigError
 
 Value = TypeVar("Value")
 Owner = TypeVar("Owner")
@@ -48,6 +49,8 @@ class Option:
         Whether a run keeps its value when it is resumed.
     estimator : bool
         Whether a `TensorEstimator` has it, too.
+    alias : str
+        Another name, which other libraries have for it; none if empty.
     """
 
     name: str
@@ -59,6 +62,7 @@ class Option:
     check: Check | tuple[str, ...] | None
     lasts: bool
     estimator: bool
+    alias: str
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -75,6 +79,8 @@ class Option:
     def entry(self) -> str:
         """The option among the parameters of a docstring."""
         text = cleandoc(self.doc) or fill(f"{self.help[0].upper()}{self.help[1:]}.", 92)
+        if self.alias:
+            text += f"\n\nAlso `{self.alias}`."
         return f"{self.name} : {self.takes or self._takes}\n{indent(text, '    ')}"
 
     @property
@@ -124,10 +130,12 @@ def option(
     check: Check | tuple[str, ...] | None = None,
     lasts: bool = False,
     estimator: bool = False,
+    alias: str = "",
 ) -> Value:
     """Return the field of an option, typed as its default; see `Option` for the parameters."""
     said = {"help": text, "doc": doc, "takes": takes, "check": check}
-    made: Any = field(default=default, metadata=said | {"lasts": lasts, "estimator": estimator})
+    more = {"lasts": lasts, "estimator": estimator, "alias": alias}
+    made: Any = field(default=default, metadata=said | more)
     return cast(Value, made)
 
 
@@ -135,6 +143,25 @@ def options_of(*kinds: type) -> dict[str, Option]:
     """Return what is said of the options of dataclasses, by name."""
     found = [f for kind in kinds for f in fields(cast(Any, kind)) if f.metadata]
     return {f.name: Option(f.name, f.default, str(f.type), **f.metadata) for f in found}
+
+
+def by_own_name(options: Iterable[Option], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is given, with each option by its own name and not by its alias.
+
+    Raises
+    ------
+    ConfigError
+        One is given by both.
+    """
+    found = dict(given)
+    for each in options:
+        if each.alias and each.alias in found:
+            if each.name in found:
+                raise ConfigError(
+                    f"{each.alias}: expected it or {each.name}, which are one option; got both."
+                )
+            found[each.name] = found.pop(each.alias)
+    return found
 
 
 def as_given(check: Callable[[Any], Any]) -> Check:
@@ -190,6 +217,7 @@ def takes(
         The dataclass. Its constructor refuses what the method does not take, in its name.
     """
     make: Any = kind
+    options = options_of(make).values()
 
     def decorate(
         method: Callable[[Owner, Arguments], Result],
@@ -199,8 +227,9 @@ def takes(
 
         @wraps(method)
         def taking(self: Owner, /, *args: Given.args, **given: Given.kwargs) -> Result:
-            refuse_unknown(called, given, known)
-            return method(self, kind(*args, **given))
+            named = by_own_name(options, given)
+            refuse_unknown(called, named, known)
+            return method(self, make(*args, **named))
 
         make.__init__.__qualname__ = method.__qualname__
         result = method.__annotations__["return"]
@@ -208,6 +237,6 @@ def takes(
         made.__signature__ = signature(make.__init__).replace(return_annotation=result)
         hints = {n: hint for n, hint in get_type_hints(make).items() if n != "_"}
         made.__annotations__ = hints | {"return": result}
-        return documents(options_of(make).values())(taking) if method.__doc__ else taking
+        return documents(options)(taking) if method.__doc__ else taking
 
     return decorate

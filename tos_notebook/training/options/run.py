@@ -52,6 +52,7 @@ class RunOptions:
         check=at_least_one,
         lasts=True,
         estimator=True,
+        alias="num_workers",
     )
     partitioner: AnyPartitioner | None = option(
         None,
@@ -71,7 +72,7 @@ class RunOptions:
         lasts=True,
         estimator=True,
     )
-    patience: float = option(
+    stall_timeout: float = option(
         60.0,
         "seconds without news after which the run says what it waits for",
         """
@@ -82,7 +83,7 @@ class RunOptions:
     )
     # Ten times as long. A mistake costs one milestone, which is trained again, but a worker that
     # computes needs the time more than the others do; see `coordination.standstill`.
-    stall_timeout: float | None = option(
+    worker_timeout: float | None = option(
         600.0,
         "seconds without news after which a worker that stands still loses its place",
         """
@@ -101,14 +102,14 @@ class RunOptions:
         None,
         "how often the run is saved: 30s, 5min, 2h, or a number of milestones",
         """
-        How often all that a run needs to continue is saved in `directory`, which must be given:
-        ``"30s"``, ``"5min"``, ``"2h"``, or milestones, ``"500 milestones"`` or 500; and when
+        How often all that a run needs to continue is saved in `checkpoint_dir`, which must be
+        given: ``"30s"``, ``"5min"``, ``"2h"``, or milestones, ``"500 milestones"`` or 500; and when
         it ends. `tos_notebook.resume` continues there. Never by default.
         """,
         takes="str or int, optional",
         check=as_trigger,
     )
-    keep: int = option(
+    max_checkpoints: int = option(
         3,
         "checkpoints to keep",
         """

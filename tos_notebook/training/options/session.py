@@ -70,6 +70,7 @@ class SessionOptions:
         """,
         check=as_given(as_codecs),
         estimator=True,
+        alias="compression",
     )
     batch_size: int = option(
         100,

@@ -97,4 +97,4 @@ class SavedSettings(_Shown):
     repartition_every: int | None
     optimizer_state: str
     checkpoint_every: str
-    keep: int
+    max_checkpoints: int

@@ -57,7 +57,7 @@ def stop_early(sc: Any, folder: Path, data: Any, **options: Any) -> str:
             reached.set()
 
     with tos.TrainingSession(
-        sc, counter(), sync_interval=1, directory=str(folder), **settings
+        sc, counter(), sync_interval=1, checkpoint_dir=str(folder), **settings
     ) as session:
         run = session.start(data, 3, checkpoint_every=10, sinks=[sink])
         assert reached.wait(LIMIT)
@@ -269,7 +269,7 @@ def test_a_damaged_program_is_not_trained(spark_context: Any, stopped: str, tmp_
 def test_checkpoints_need_a_directory_that_lasts(spark_context: Any) -> None:
     with (
         tos.TrainingSession(spark_context, counter()) as session,
-        pytest.raises(ConfigError, match='such as directory="hdfs:///runs"'),
+        pytest.raises(ConfigError, match='such as checkpoint_dir="hdfs:///runs"'),
     ):
         session.start((X,), checkpoint_every="30s")
 

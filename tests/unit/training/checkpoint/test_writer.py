@@ -123,7 +123,8 @@ def origin(**changes: Any) -> Origin:
         "batch_size": 1, "optimizer_state": "keep", "non_finite": "raise",
         "strategy": describe(ParameterServer(), STRATEGIES), "partitions": 2,
         "columns": (("float64", ()),), "rows": 100, "stored": True,
-        "program": "0" * 32, "checkpoint_every": "2 milestones", "keep": 3, "created": 0.0,
+        "program": "0" * 32, "checkpoint_every": "2 milestones", "max_checkpoints": 3,
+        "created": 0.0,
     }  # fmt: skip
     return Origin.from_json(fields | changes)
 
@@ -134,7 +135,7 @@ class Scene:
     def __init__(
         self,
         folder: Path,
-        keep: int = 2,
+        max_checkpoints: int = 2,
         claim: Claim = FIRST,
         epochs: int = 1,
         resumed: int | None = None,
@@ -147,7 +148,7 @@ class Scene:
             Folder(self.disk),
             origin(**of),
             as_trigger("checkpoint_every", "2 milestones"),
-            keep,
+            max_checkpoints,
             claim if resumed is None else Claim(claim.name, resumed),
             resumed=resumed,
             clock=lambda: self.now,
@@ -303,7 +304,9 @@ def resumed_stream(folder: Path) -> tuple[Scene, int]:
     first.checkpointer.write(first.subject)
     (number,) = first.checkpointer.folder.numbers()
     saved = from_sealed(first.checkpointer.folder.read(checkpoint(number)), "file")
-    return Scene(folder, keep=1, epochs=3, resumed=number, progress=saved.progress), number
+    return Scene(
+        folder, max_checkpoints=1, epochs=3, resumed=number, progress=saved.progress
+    ), number
 
 
 def test_a_checkpoint_that_could_not_be_written_takes_no_other_with_it(
@@ -438,7 +441,7 @@ def test_a_repartition_that_is_asked_for_is_of_the_moment_of_the_copy(scene: Sce
 def test_an_old_checkpoint_that_cannot_be_deleted_does_not_fail_the_new_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    scene = Scene(tmp_path, keep=1)
+    scene = Scene(tmp_path, max_checkpoints=1)
 
     def refuse(name: str) -> bool:
         raise CheckpointError("permission denied")
@@ -637,15 +640,15 @@ def test_a_checkpoint_that_says_nothing_of_a_run_is_passed_over(scene: Scene) ->
     assert (number, saved.progress.copied.version) == (1, 1)
 
 
-def test_a_resumed_run_keeps_its_patience_unless_it_gets_another(tmp_path: Path) -> None:
-    scene = Scene(tmp_path, patience=300.0, stall_timeout=None)
+def test_a_resumed_run_keeps_its_timeouts_unless_it_gets_another(tmp_path: Path) -> None:
+    scene = Scene(tmp_path, stall_timeout=300.0, worker_timeout=None)
     scene.push(0)
     scene.checkpointer.write(scene.subject)
     _, saved = last(scene.checkpointer.folder)
-    same = _origin(saved, {"patience": None}).options
-    assert (same.patience, same.stall_timeout) == (300.0, None)
-    other = _origin(saved, {"patience": 5, "stall_timeout": 900}).options
-    assert (other.patience, other.stall_timeout) == (5.0, 900.0)
+    same = _origin(saved, {"stall_timeout": None}).options
+    assert (same.stall_timeout, same.worker_timeout) == (300.0, None)
+    other = _origin(saved, {"stall_timeout": 5, "worker_timeout": 900}).options
+    assert (other.stall_timeout, other.worker_timeout) == (5.0, 900.0)
 
 
 @pytest.mark.parametrize("value", ["x", None, 1e6, 0])
@@ -718,7 +721,7 @@ def test_nothing_younger_than_a_minute_is_deleted(scene: Scene) -> None:
 def test_those_of_before_a_resume_are_as_old_as_the_resume(tmp_path: Path) -> None:
     for number in (1, 2):
         (tmp_path / f"checkpoint-{number:08d}.tos").touch()
-    scene = Scene(tmp_path, keep=1, claim=Claim(FIRST.name, 2))
+    scene = Scene(tmp_path, max_checkpoints=1, claim=Claim(FIRST.name, 2))
     for sequence, now, left in ((0, 59.0, 3), (1, 60.0, 2)):
         scene.now = now
         scene.push(sequence)

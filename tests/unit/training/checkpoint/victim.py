@@ -30,7 +30,7 @@ def main(folder: str) -> None:
 
     sc = tos.connect("local[2,4]", warm_up=False).sparkContext
     settings: dict[str, Any] = {"combiner": "downpour", "batch_size": 5, "sync_interval": 2}
-    session = tos.TrainingSession(sc, counter(), directory=folder, sync="bsp", **settings)
+    session = tos.TrainingSession(sc, counter(), checkpoint_dir=folder, sync="bsp", **settings)
     run = session.start(rdd(sc), ENDLESS, checkpoint_every="20 milestones", repartition_every=1)
     sys.stdout.write(f"{run.uri}\n")
     sys.stdout.flush()
