@@ -49,6 +49,8 @@ def fit(
         Compiled, or as `tos_notebook.capture` returns it. Afterwards it has the trained weights.
     data : tuple of ndarray, RDD of tuple, DataFrame, TFRecord files, or callable
         What `TrainingSession.start` takes; or a Spark DataFrame, with `features` and `label`.
+    epochs : int
+        Passes over the data.
     features, label : str, sequence of str, or mapping of str to str, optional
         Columns of the DataFrame, as `tos_notebook.columns` takes them.
     spark : SparkSession or SparkContext, optional

@@ -46,6 +46,7 @@ OTHERS = {
     ): "what an import raises; the caller tries another way",
     ("program.export.base", "NotImplementedError"): "of an abstract method",
     ("tensorspark.partitioner", "NotImplementedError()"): "of an abstract method, as the original",
+    ("training.run", "NotImplementedError"): "of which IPython takes: show it as all else",
     ("testing.strategies", "AssertionError()"): "caught there: a law that is broken",
     ("testing.bench", "AssertionError()"): "the same",
     ("testing.programs", "NotImplementedError"): "of an abstract method",

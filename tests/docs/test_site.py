@@ -44,7 +44,7 @@ def page(path: Path) -> Page:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built as `make docs` does."""
     folder = tmp_path_factory.mktemp("site")
-    options = ["--fresh-env", "--fail-on-warning", "--max-checkpoints-going", "--quiet"]
+    options = ["--fresh-env", "--fail-on-warning", "--keep-going", "--quiet"]
     command = [sys.executable, "-m", "sphinx", *options, "docs", str(folder)]
     environ = {**os.environ, "CUDA_VISIBLE_DEVICES": "-1"}
     done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True)

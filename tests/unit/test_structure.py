@@ -69,6 +69,7 @@ NAMED_VALUES = {
     ),
     "arguments that a function is then called with": (
         *("magics.arguments.given", "magics.arguments.observing", "training.options.subset"),
+        "training.options.option.by_own_name",
     ),
     "what IPython completes": ("magics.completion.Matcher",),
     "what a strategy shows of its own": ("coordination.settings.StrategySettings.shown",),

@@ -109,7 +109,7 @@ def act(action: Action, namespace: Mapping[str, Any], options: Namespace) -> Non
     """Do what a magic asks of a run, and say so."""
     run = find_run(namespace, options.run)
     for asked, given in _parts(action, options):
-        _ask(run, asked, given, namespace)
+        _ask(run, asked, given, namespace, "settings" in options)
 
 
 def _parts(action: Action, options: Namespace) -> list[tuple[Action, dict[str, Any]]]:
@@ -130,10 +130,16 @@ def _parts(action: Action, options: Namespace) -> list[tuple[Action, dict[str, A
     ]
 
 
-def _ask(run: Any, action: Action, given: dict[str, Any], namespace: Mapping[str, Any]) -> None:
+def _ask(
+    run: Any,
+    action: Action,
+    given: dict[str, Any],
+    namespace: Mapping[str, Any],
+    with_names: bool,
+) -> None:
     from ..widgets.control import perform
 
-    if action.is_settings:
+    if with_names:
         what = ", ".join(f"{name}={value}" for name, value in given.items())
     else:
         what = ", ".join(
@@ -159,8 +165,8 @@ def _setting(typed: Action, action: Action, name: str, text: str) -> Any:
             f"epoch. Set it in a line of its own: %{typed.magic} {name}={text}"
         )
     if name not in kinds:
-        known = [*kinds, *ALSO_SET, "strategy"]
-        hint = did_you_mean(name, known) or f" It sets {', '.join(known[:-1])} and {known[-1]}."
+        known = [*kinds, *ALSO_SET, "strategy"] if action is typed else [*kinds]
+        hint = did_you_mean(name, known) or f" It sets {' and '.join(known)}."
         raise ConfigError(f"%{typed.magic}: unknown setting {name!r}.{hint}")
     try:
         return kinds[name](text)

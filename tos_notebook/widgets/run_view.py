@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 from ..readable import all_readable
 from ..training.run import Run
@@ -87,7 +87,7 @@ class RunView(LiveView):
         from .comms import RunControl, RunStream
 
         self.model = model = model_of(run)
-        self._run = run
+        self._run = ref(run)
         self._facts = RunFacts(run)
         control = RunControl()
         stream = RunStream(control=control)
@@ -97,7 +97,9 @@ class RunView(LiveView):
 
     def show(self) -> None:
         """Display the view in the current cell; the end replaces it by a still picture."""
-        _cells[self._run] = _execution()
+        run = self._run()
+        if run is not None:
+            _cells[run] = _execution()
         super().show()
 
     @property

@@ -216,7 +216,7 @@ class Engine:
         session.data, session.epochs, session.started = data, epochs, options
         # That of a resumed run has none of its own.
         run = FakeRun(len(self.runs) + 1, getattr(session, "checked", None))
-        run.program = session.program
+        run.program = getattr(session, "program", None)
         self.runs.append(run)
         self.on_start(run)
         return run

@@ -147,8 +147,8 @@ def test_all_settings_can_be_changed_in_one_line(cells: Cells, runs: list[Any]) 
     assert runs[1].asked == [{"learning_rate": 0.5, "sync": "sync"}, "easgd", 4]
     assert [line.partition(" for ")[2] for line in output.splitlines()] == [
         "learning_rate=0.5, sync=sync, from each worker's next milestone on.",
-        "easgd, from each worker's next milestone on.",
-        "4 partitions, from its next epoch on.",
+        "combiner=easgd, from each worker's next milestone on.",
+        "partitions=4, from its next epoch on.",
     ]
 
 

@@ -181,7 +181,7 @@ def test_options_are_picked_by_name() -> None:
         (RunOptions(seed=-1), "seed: expected"),
         (RunOptions(worker_timeout=0), "worker_timeout: expected a finite number above 0"),
         (RunOptions(checkpoint_every="often"), "checkpoint_every: expected"),
-        (RunOptions(max_checkpoints=0), "keep: expected"),
+        (RunOptions(max_checkpoints=0), "max_checkpoints: expected"),
         (SessionOptions(batch_size=0), "batch_size: expected"),
         (SessionOptions(non_finite="ignore"), "non_finite: expected one of raise, skip"),
         (ObserverOptions(validation_on="executors"), "validation_on: .* give validation"),

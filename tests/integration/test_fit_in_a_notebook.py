@@ -1,0 +1,53 @@
+"""`tos.fit` in a real kernel: the view comes by itself, and once in a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.front_end import Client, started_kernel
+
+ROOT = Path(__file__).parents[2]
+WIDGET = "application/vnd.jupyter.widget-view+json"
+SETUP = """
+import keras, numpy as np
+import tos_notebook as tos
+spark = tos.connect("local[2]", warm_up=False)
+model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+model.compile("sgd", "mse")
+x, y = np.ones((64, 3), "float32"), np.ones((64, 1), "float32")
+"""
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[Client]:
+    with started_kernel(ROOT) as made:
+        made.run(SETUP)
+        yield made
+        made.run("spark.stop()")
+
+
+def shown(kernel: Client, code: str) -> list[dict[str, Any]]:
+    """Run a cell; return what it displays and returns, by MIME types."""
+    request = kernel.run(code)
+    kinds = ("display_data", "execute_result")
+    return [m["content"]["data"] for kind in kinds for m in kernel.of(request, kind)]
+
+
+def test_the_view_comes_once_although_the_cell_ends_with_the_run(kernel: Client) -> None:
+    (view,) = shown(kernel, "run = tos.fit(model, (x, y), 2, batch_size=8); run")
+    assert WIDGET in view
+
+
+def test_a_run_at_the_end_of_another_cell_shows_itself(kernel: Client) -> None:
+    (picture,) = shown(kernel, "run")
+    assert "text/html" in picture
+    assert WIDGET not in picture
+    assert len(shown(kernel, "run.show(); run.show()")) == 2
+
+
+def test_nothing_is_shown_that_is_not_wanted(kernel: Client) -> None:
+    assert shown(kernel, "quiet = tos.fit(model, (x, y), verbose=False)") == []
