@@ -21,7 +21,7 @@ from .tensorboard import compare
 
 def validating(folder: Path) -> dict[str, Any]:
     """Return the options of a run that evaluates the test images after each epoch."""
-    return {"validation": mnist()[1]}
+    return {"validation_data": mnist()[1]}
 
 
 def steering(folder: Path) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def test_validation_comes_in_its_rhythm_and_at_the_end(
         on_epoch_end=lambda epoch, logs: ends.append(logs["val_loss"])
     )
     session = train(classifier(), batch_size=20, sync_interval=2)
-    options = {"validation": (x_test, y_test), "validation_every": "2 milestones"}
+    options = {"validation_data": (x_test, y_test), "validation_every": "2 milestones"}
     for callbacks in ([], [note]):
         model = RunModel()
         run = session.run((x, y), epochs=2, callbacks=callbacks, sinks=[model], **options)
@@ -69,7 +69,7 @@ def test_executors_with_a_free_slot_validate_rows_where_they_lie(
     x, y, x_test, y_test = digits
     rows = spark_context.parallelize(list(zip(x_test, y_test, strict=True)), 3)
     session = train(classifier(), batch_size=20, sync_interval=2)
-    options = {"validation": rows, "validation_on": "executors"}
+    options = {"validation_data": rows, "validation_on": "executors"}
     run = session.run((x, y), epochs=2, partitions=1, validation_every="30s", **options)
     assert not run.status.notes
     here = run.evaluate(x_test, y_test)
@@ -112,8 +112,11 @@ def test_where_to_validate_is_checked_before_anything_is_trained(
     x, y, x_test, y_test = digits
     session = train(classifier())
     for options, message in (
-        ({"validation": (x_test, y_test), "validation_on": "executors"}, "got arrays"),
-        ({"validation": (x_test, y_test), "validation_on": "moon"}, "one of driver, executors"),
+        ({"validation_data": (x_test, y_test), "validation_on": "executors"}, "got arrays"),
+        (
+            {"validation_data": (x_test, y_test), "validation_on": "moon"},
+            "one of driver, executors",
+        ),
         ({"validation_on": "executors"}, "give validation_data=..., too"),
     ):
         with pytest.raises(ConfigError, match=message):
