@@ -121,7 +121,7 @@ def test_a_server_that_dies_ends_the_run_with_its_name_and_the_checkpoint_contin
     data, before = (digits[0][:1000], digits[1][:1000]), children()
     options = {"strategy": strategy, "batch_size": 32, "sync_interval": 1}
     with tos.TrainingSession(
-        spark_context, digits_graph(), directory=str(tmp_path), **options
+        spark_context, digits_graph(), checkpoint_dir=str(tmp_path), **options
     ) as session:
         run = session.start(data, epochs=4, checkpoint_every="3 milestones", sinks=[watch])
         run.chaos(tos.chaos.Pause(0.02, any=2))
@@ -161,7 +161,7 @@ def stopped(
     watch = Watch()
     rows = [(x, int(y)) for x, y in zip(digits[0][:600], digits[1][:600], strict=True)]
     options = {"strategy": strategy, "batch_size": 20, "sync_interval": 1}
-    with tos.TrainingSession(sc, digits_graph(), directory=str(folder), **options) as session:
+    with tos.TrainingSession(sc, digits_graph(), checkpoint_dir=str(folder), **options) as session:
         run = session.start(
             sc.parallelize(rows, partitions),
             epochs=3,
