@@ -96,11 +96,11 @@ def test_the_state_of_an_optimizer_is_on_the_server_of_its_variable(
     assert counting.counted(run) == (820 / workers, 40 / workers)
 
 
+@pytest.mark.parametrize("options", [{"sync_interval": 2}, {"strategy": "tensorflow:sync"}])
 def test_a_paused_run_moves_no_variable_and_continues_by_another_learning_rate(
-    train: Train, digits: Digits, watch: Watch
+    train: Train, digits: Digits, watch: Watch, options: dict[str, Any]
 ) -> None:
-    program = digits_graph()
-    session = train(program, strategy="tensorflow", batch_size=16, sync_interval=2)
+    session = train(digits_graph(), **{"strategy": "tensorflow", "batch_size": 16, **options})
     run = session.start(digits[:2], epochs=3, sinks=[watch], learning_rate=0.05)
     run.chaos(tos.chaos.Pause(0.02, any=2))
     mark = watch.until(MilestoneCommitted, count=4)

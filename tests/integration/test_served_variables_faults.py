@@ -19,12 +19,10 @@ from tests.support.watching import Watch
 from tos_notebook.errors import ClusterUnreachable
 from tos_notebook.events import (
     CheckpointWritten,
-    CommandApplied,
     MilestoneCommitted,
     WorkerJoined,
     WorkerLost,
 )
-from tos_notebook.steering.machine import Command
 
 Train = Callable[..., tos.TrainingSession]
 Digits = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -194,27 +192,6 @@ def test_a_resumed_run_continues_from_the_parameters_and_the_momentum_of_the_che
     for name, value in resumed.parameters().items():
         assert np.abs(value - whole.parameters()[name]).max() < 1e-6
     assert resumed.history["version"].max() == whole.history["version"].max()
-
-
-def test_steps_made_together_pause_and_continue_by_another_learning_rate(
-    train: Train, digits: Digits, watch: Watch
-) -> None:
-    session = train(digits_graph(), strategy="tensorflow:sync", batch_size=16)
-    run = session.start(digits[:2], epochs=3, sinks=[watch], learning_rate=0.05)
-    run.chaos(tos.chaos.Pause(0.02, any=2))
-    mark = watch.until(MilestoneCommitted, count=4)
-    run.pause()
-    watch.until(CommandApplied, mark, lambda event: event.command == Command.PAUSE)
-    before = run.parameters()
-    run.chaos()
-    run.set(learning_rate=1e-30)
-    assert all(np.array_equal(run.parameters()[name], before[name]) for name in before)
-    run.resume()
-    run.wait(120)
-    # Momentum that is left moves them a little, and new gradients do not.
-    assert run.history["samples"].sum() == 3 * 1437
-    moved = max(float(np.abs(run.parameters()[name] - before[name]).max()) for name in before)
-    assert moved < 0.1
 
 
 def test_a_stopped_run_keeps_the_steps_that_count(
