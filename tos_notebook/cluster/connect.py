@@ -75,6 +75,7 @@ _WHY = (
     "it has no RDDs, and cannot run the tasks that train. Connect to the cluster itself instead, "
     'tos.connect("spark://host:7077"), yarn, k8s://... or local[*], and read the data there'
 )
+_EXPECTED = "a master such as local[2] or spark://host:7077, a SparkContext or a SparkSession"
 _ADDRESS = re.compile(r"(?:spark://|k8s://(?:https?://)?)(?P<hosts>[^/]+)")
 
 
@@ -159,9 +160,6 @@ def _warn_in_clear(sc: SparkContext) -> None:
     if advice and sc.applicationId not in _warned:
         _warned.add(sc.applicationId)
         warnings.warn(advice, RuntimeWarning, stacklevel=3)
-
-
-_EXPECTED = "a master such as local[2] or spark://host:7077, a SparkContext or a SparkSession"
 
 
 def _adopt(master: Any, settings: Mapping[str, str]) -> SparkContext | None:
