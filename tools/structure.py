@@ -81,7 +81,7 @@ EDGES = (
         ),
         lazily=(
             *("worker.task", "tensorspark", "tensorflowonspark", "inference", "data.examples"),
-            *("nodes.keeper", "nodes.sendable", "nodes.spawn", "nodes.unpacking"),
+            *("nodes.keeper", "nodes.sendable", "nodes.spawn", "nodes.tasks", "nodes.unpacking"),
         ),
     ),
     Edge(

@@ -111,7 +111,7 @@ def test_a_consumer_that_ends_early_releases_the_feeders_at_once(spark_context: 
 
     for how in ("terminate", "return"):
         with running(spark_context, main, how, input_mode=InputMode.SPARK) as cluster:
-            cluster.train(spark_context.parallelize(range(4), 4).mapPartitions(slow), 1)
+            cluster.train(spark_context.parallelize(range(4), 4).mapPartitions(slow), 1000)
             cluster.shutdown(timeout=60)
             assert set(states(cluster).values()) == {"done"}
 

@@ -128,7 +128,7 @@ class NodeCluster:
         self._job: Future[None] = Future()
         self._local: list[Future[None]] = []
         self._given = main, args, claim
-        self._fed: tuple[RDD[Any], str, float] | None = None
+        self._fed: tuple[RDD[Any], str, float, int] | None = None
         self._feed_closed = self._closed = False
         self._lock, self._beginning = threading.Lock(), threading.Lock()
         try:
@@ -272,12 +272,14 @@ class NodeCluster:
             raise ConfigError(f"Expected a node of {have}; got {job}:{index!r}.")
         return f"grpc://{nodes[index]}"
 
-    def feed(self, rows: RDD[Any], queue: str = "input", timeout: float = 600.0) -> None:
-        """Feed the nodes the rows of an RDD, and wait until they have taken all of them.
+    def feed(
+        self, rows: RDD[Any], queue: str = "input", timeout: float = 600.0, epochs: int = 1
+    ) -> None:
+        """Feed the nodes the rows of an RDD, and wait until they have taken all they want.
 
-        Each row is fed once, also where Spark starts a task again or twice, if the RDD makes the
-        rows of a partition in the same order each time. Where the cluster begins again meanwhile,
-        it is fed all of them once more.
+        Each row is fed once in an epoch, also where Spark starts a task again or twice, if the RDD
+        makes the rows of a partition in the same order each time. Where the cluster begins again
+        meanwhile, it is fed all of them once more.
 
         Raises
         ------
@@ -298,12 +300,12 @@ class NodeCluster:
         while again:
             self._refuse_if_closed()
             start = self.roster.start
-            error = self._feeder.feed(rows, name, timeout, f"{self._group}-feed")
+            error = self._feeder.feed(rows, epochs, name, timeout, f"{self._group}-feed")
             again = self._begin_again(start)
+        self._refuse_if_closed()
         if error is not None:
-            self._refuse_if_closed()
             raise error
-        self._fed = rows, queue, timeout
+        self._fed = rows, queue, timeout, epochs
 
     def _refuse_if_closed(self) -> None:
         if self._closed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from ..cluster.executors import slots
 from ..cluster.jobs import cancel, in_pool, pool_of, run_job, spoken
 from ..common.threads import in_thread
 from ..errors import TosError, WaitTimeout
@@ -16,6 +17,12 @@ if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
 
 logger = logging.getLogger(__name__)
+
+WAVES = 4
+"""Tasks of one job for each of Spark's slots: few are left over when no node wants more rows.
+
+Such a task ends its Python process, since it leaves rows unread, and the next one starts another.
+"""
 
 TURN = 1.0
 """Seconds of a wait, after which an interrupt gets through."""
@@ -37,17 +44,32 @@ class Feeder:
         self._sc, self._roster, self._server = sc, roster, server
         self._groups: set[str] = set()
 
-    def feed(self, rows: RDD[Any], queue: str, timeout: float, group: str) -> TosError | None:
-        """Feed all rows once; return why they could not be fed.
+    def feed(
+        self, rows: RDD[Any], epochs: int, queue: str, timeout: float, group: str
+    ) -> TosError | None:
+        """Feed all rows, until no node wants more; return why they could not be fed.
 
         Parameters
         ----------
         rows : RDD
+        epochs : int
+            How often.
         queue, timeout
             See `FeedRows`.
         group : str
-            Begin of the job's group.
+            Begin of the jobs' groups.
         """
+        together = max(1, WAVES * slots(self._sc) // _partitions(rows))
+        for done in range(0, epochs, together):
+            if self._roster.unwanted:
+                break
+            part = self._sc.union([rows] * min(together, epochs - done))
+            error = self._feed(part, queue, timeout, group)
+            if error is not None:
+                return error
+        return None
+
+    def _feed(self, rows: RDD[Any], queue: str, timeout: float, group: str) -> TosError | None:
         feed = self._roster.begin_feed()
         task = FeedRows(self._server, queue, timeout=timeout, feed=feed.name)
         try:
@@ -71,8 +93,11 @@ class Feeder:
         job.add_done_callback(lambda _: roster.wake())
         self._groups.add(group)
         try:
-            # A node that fails ends the wait, however long Spark's tasks take to begin or to end.
-            while not roster.wait_for(lambda: job.done() or roster.failure is not None, TURN):
+            # So do nodes, by a failure or by their ends, however long Spark's tasks take to begin
+            # or to end. One that runs still may lose its process with the job.
+            while not roster.wait_for(
+                lambda: job.done() or roster.failure is not None or roster.without_readers, TURN
+            ):
                 pass
             if job.done():
                 with spoken():
@@ -93,3 +118,11 @@ class Feeder:
             cancel(self._sc, group)
         except WaitTimeout as error:
             logger.warning("%s", error)
+
+
+def _partitions(rows: RDD[Any]) -> int:
+    try:
+        return max(1, int(rows.getNumPartitions()))
+    except Exception:
+        # Such as of files that are missing; the job says so.
+        return 1

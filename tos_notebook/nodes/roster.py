@@ -344,6 +344,19 @@ class Roster:
         with self.changed:
             self.changed.notify_all()
 
+    @property
+    def unwanted(self) -> bool:
+        """Whether no node wants more rows."""
+        with self.changed:
+            found = self._feedable()
+            return bool(found) and not any(each.feeding and not each.ended for each in found)
+
+    @property
+    def without_readers(self) -> bool:
+        """Whether the nodes that are fed have ended, all of them."""
+        with self.changed:
+            return bool(self.nodes) and self.all_ended()
+
     def wait_for(self, condition: Callable[[], bool], timeout: float) -> bool:
         """Wait for a condition; return whether it came within `timeout` seconds."""
         with self.changed:

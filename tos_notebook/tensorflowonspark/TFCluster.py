@@ -117,8 +117,7 @@ class TFCluster:
             context = dataRDD.context()
             in_thread(f"tos-stream-{self.cluster_id}", lambda: self._watch(context))
             return
-        rows = self.sc.union([dataRDD] * (num_epochs or EPOCHS))
-        self._cluster.feed(rows, qname, feed_timeout)
+        self._cluster.feed(dataRDD, qname, feed_timeout, num_epochs or EPOCHS)
 
     def inference(
         self,
