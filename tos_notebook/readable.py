@@ -27,6 +27,7 @@ _DECORATION = re.compile(
     r"|\[\[\{\{(?:function_)?node .*|\{\{function_node [^}]*\}\}\s*|\[Op:.*\](?: name:.*)?"
     r"|^.*root error\(s\) found\.|^\s*\(\d+\) [A-Z_ ]+: "
     r'|^\s*File ".*", line \d+, in .*'
+    r"|^\s*From /job:\S+:|^\s*=+\s*$|^Additional GRPC error information.*"
 )
 """What TensorFlow puts around the sentence that says what is wrong."""
 

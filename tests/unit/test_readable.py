@@ -10,7 +10,7 @@ from IPython.core.compilerop import CachingCompiler
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from tos_notebook.readable import with_cells
+from tos_notebook.readable import sentence, with_cells
 
 CODE = "def train():\n    1 / 0\n"
 
@@ -40,3 +40,16 @@ def test_frames_of_a_cell_have_the_name_that_the_shell_or_kernel_shows(
 def test_without_a_shell_frames_stay_as_they_are() -> None:
     frame = '  File "<ipython-input-13-2cb3ecc61c4e>", line 2, in train'
     assert with_cells(frame) == frame
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "From /job:worker/replica:0/task:131979338:\nloss : Tensor had NaN values",
+        "=====================\nloss : Tensor had NaN values",
+        "Graph execution error:\n\nFrom /job:ps/replica:0/task:0: loss : Tensor had NaN values",
+        "Additional GRPC error information from remote target x:\nloss : Tensor had NaN values",
+    ],
+)
+def test_the_reason_is_found_below_what_tensorflow_says_of_its_place(text: str) -> None:
+    assert sentence(text) == "loss : Tensor had NaN values"

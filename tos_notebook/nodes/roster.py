@@ -57,6 +57,8 @@ class Node:
         That its function has taken.
     feeders : int
         Tasks of Spark that feed it now.
+    tasks : int
+        Those that have ever fed it.
     feeding : bool
         Whether it still wants rows.
     message, frames : str, list of str
@@ -70,6 +72,7 @@ class Node:
     gpus: str = ""
     rows: int = 0
     feeders: int = 0
+    tasks: int = 0
     feeding: bool = True
     message: str = ""
     frames: list[str] = field(default_factory=list)
@@ -258,7 +261,7 @@ class Roster:
         """Return the node that a task of Spark is to feed; None if none wants its rows.
 
         The one that takes this partition already; else one in the same executor, or on the same
-        host, goes before others; among these the one that the fewest tasks feed.
+        host, goes before others; among these the one that the fewest tasks feed or have fed.
 
         Parameters
         ----------
@@ -275,8 +278,12 @@ class Roster:
                 wanted = [each for each in wanted if each is known]
             if not wanted:
                 return None
-            node = min(wanted, key=lambda each: (each.feeders, _distance(each, executor, host)))
+            node = min(
+                wanted,
+                key=lambda each: (each.feeders, _distance(each, executor, host), each.tasks),
+            )
             node.feeders += 1
+            node.tasks += 1
             if feed is not None:
                 feed.nodes[partition] = int(node.meta["executor_id"])
             return node

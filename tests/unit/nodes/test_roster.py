@@ -77,6 +77,30 @@ def test_tasks_feed_the_node_with_the_fewest_and_of_these_the_nearest() -> None:
     assert roster.assign("h/9", "other") is far
 
 
+def test_short_tasks_one_after_the_other_take_turns_among_the_nodes() -> None:
+    roster = Roster(2)
+    one, two = joined(roster, 0, 1)
+    fed = []
+    for _ in range(4):
+        node = roster.assign("h/9", "other")
+        assert node is not None
+        roster.release(node)
+        fed.append(node)
+    assert fed == [one, two, one, two]
+
+
+def test_a_feed_is_unwanted_once_no_node_reads_it() -> None:
+    roster = Roster(2)
+    assert not roster.unwanted
+    one, two = joined(roster, 0, 1)
+    roster.end(one, DONE)
+    assert not roster.unwanted
+    roster.report(two, [], 5, feeding=False)
+    assert (roster.unwanted, roster.without_readers) == (True, False)
+    roster.end(two, DONE)
+    assert (roster.unwanted, roster.without_readers) == (True, True)
+
+
 def test_all_attempts_of_a_task_feed_one_node_also_when_it_wants_no_more() -> None:
     roster = Roster(2)
     one, two = joined(roster, 0, 1)
