@@ -65,6 +65,8 @@ def test_each_node_knows_itself_and_all_others(spark_context: Any) -> None:
         print("I am", ctx.job_name, ctx.task_index)
 
     with running(spark_context, main, {"x": 1}, 3, num_ps=1, master_node="chief") as cluster:
+        # The end of the workers stops a server that has not ended by itself.
+        until(lambda: set(states(cluster).values()) == {"done"}, 60)
         cluster.shutdown(timeout=60)
         assert states(cluster) == {"ps:0": "done", "chief:0": "done", "worker:0": "done"}
         nodes = cluster._cluster.roster.nodes
