@@ -7,6 +7,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -267,7 +268,8 @@ def page(url: str) -> bytes:
     try:
         with urllib.request.urlopen(url, timeout=10) as answer:
             return bytes(answer.read())
-    except OSError:
+    except (OSError, HTTPException):
+        # Also where the server ends in the middle of its answer.
         return b""
 
 
