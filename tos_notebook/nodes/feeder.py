@@ -93,8 +93,8 @@ class Feeder:
         job.add_done_callback(lambda _: roster.wake())
         self._groups.add(group)
         try:
-            # So do nodes, by a failure or by their ends, however long Spark's tasks take to begin
-            # or to end. One that runs still may lose its process with the job.
+            # A node's failure ends the wait, and so do the ends of all nodes, however long Spark's
+            # tasks take. While one runs, the job stays: it may lose its process with the job.
             while not roster.wait_for(
                 lambda: job.done() or roster.failure is not None or roster.without_readers, TURN
             ):
