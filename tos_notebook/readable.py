@@ -96,6 +96,11 @@ def counted(count: int, noun: str, many: str = "") -> str:
     return f"{count:,} {noun if count == 1 else many or f'{noun}s'}"
 
 
+def numbered(number: int, name: str | None) -> str:
+    """Return a run as people call it behind the word: ``2``, or ``2 (wide)`` if it has a name."""
+    return str(number) if name is None else f"{number} ({name})"
+
+
 def amount(count: float) -> str:
     """Return bytes for people."""
     for unit in ("B", "kB", "MB", "GB"):

@@ -150,6 +150,7 @@ class TosMagics(Magics):
 
             %tos_train --model model --data x,y --batch-size 32 --combiner easgd --wait
             %tos_train --fetch train_step --feeds x,y_ --loss cross_entropy --data rdd
+            %tos_train --data x,y --epochs 10 --name "wide, Adam"
             %tos_train --data x,y --epochs 50 --checkpoint-dir hdfs:///runs --checkpoint-every 5min
             %tos_train --data rdd --epochs 5 --shuffle partitions
             %tos_train --data x,y --validation-data a,b --stop-when "val_accuracy > 0.98"
@@ -171,7 +172,7 @@ class TosMagics(Magics):
         workers. The call returns at once; the view shows each node, its state and its last lines.
 
         The variable cluster is the cluster then: cluster.stop(), cluster.wait(), cluster.check(),
-        cluster.nodes, cluster.spec and cluster.lines("worker", 0). %tos_view --run cluster shows
+        cluster.nodes, cluster.spec and cluster.lines("worker", 0). %tos_view cluster shows
         another view of it, and %tos_status and %tos_stop take it, too. With TOS_NONINTERACTIVE=1 in
         the environment the cell waits for the end and writes plain lines.
 
@@ -205,8 +206,9 @@ class TosMagics(Magics):
         ::
 
             %tos_status
-            %tos_status --run 2
-            %tos_status --run cluster
+            %tos_status wide
+            %tos_status 2
+            %tos_status cluster
         """
         self._connection.raise_once()
         name = PARSERS["tos_status"].parse(line).run
@@ -227,8 +229,8 @@ class TosMagics(Magics):
         ::
 
             %tos_view
-            %tos_view --run 2
-            %tos_view --run cluster
+            %tos_view wide
+            %tos_view cluster
         """
         from .. import widgets
 

@@ -102,8 +102,11 @@ def _of_kind(
         return [f"{name}=" for name in defaults]
     if kind in ("run", "either"):
         clusters = _variables(namespace, find.is_cluster) if kind == "either" else []
-        numbers = [str(run.number) for run in all_runs()]
-        return [*_variables(namespace, is_run), *clusters, *numbers]
+        runs = all_runs()
+        # A name with a space would need quotes.
+        names = [run.name for run in runs if run.name is not None and " " not in run.name]
+        known = [*_variables(namespace, is_run), *clusters, *names, *(str(r.number) for r in runs)]
+        return list(dict.fromkeys(known))
     from ..widgets.facts import OFFERS
 
     variables = _variables(namespace, TESTS[kind]) if kind in TESTS else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import SUPPRESS
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,6 +23,9 @@ from .options import TYPES, Parser, identifier, number, pair, whole
 ON_INTERRUPT = ("leave", "stop")
 IF_RUNNING = ("ask", "attach", "replace", "stop")
 
+OUTPUT = "run"
+"""The variable of a run by default. It says nothing of the run, and so names none."""
+
 NAME: dict[str, Any] = {"metavar": "NAME"}
 NAMES: dict[str, Any] = {"metavar": "NAMES"}
 COUNT: dict[str, Any] = {"metavar": "N", "type": whole}
@@ -39,7 +43,9 @@ OFFERED = {
 }
 """The options that a cell may name."""
 
-CONFIGURABLE = {n: o for n, o in OFFERED.items() if n in options_of(SessionOptions, RunOptions)}
+_DEFAULTED = options_of(SessionOptions, RunOptions).keys() - {"name"}
+
+CONFIGURABLE = {n: o for n, o in OFFERED.items() if n in _DEFAULTED}
 """Those that have defaults of the user's."""
 
 RESUMED = RESUMABLE.keys() - {"callbacks", "tensorboard", "checkpoint_every", "max_checkpoints"}
@@ -73,6 +79,7 @@ _SPELLED: Mapping[str, Mapping[str, Any]] = {
         "kind": "combiner",
         "more": " (a built-in's name, or a variable that holds a combiner)",
     },
+    "name": {"more": "; the variable of -o by default"},
     "shuffle": {
         **ALONE,
         "metavar": "[partitions]",
@@ -104,6 +111,7 @@ _SPELLED: Mapping[str, Mapping[str, Any]] = {
 _RESUMED: Mapping[str, Mapping[str, Any]] = {
     "epochs": {"more": ", with those that are done"},
     "learning_rate": {"more": ", by its variable"},
+    "name": {"more": ""},
 }
 """The same for a run that continues."""
 
@@ -138,8 +146,8 @@ def _train() -> Parser:
     )
     parser.add("--checkpoint-dir", metavar="URI", help=text)
     _add_program(parser)
-    text = "variable for the run; %(default)s by default"
-    parser.add("-o", "--output", type=identifier, default="run", **NAME, help=text)
+    text = "variable for the run, and its name by default; %(default)s, which is no name"
+    parser.add("-o", "--output", type=identifier, default=OUTPUT, **NAME, help=text)
     parser.add("--wait", action="store_true", help="block until the run has ended")
     text = "what interrupting --wait does to the run"
     parser.add("--on-interrupt", choices=ON_INTERRUPT, help=text)
@@ -270,7 +278,8 @@ def _resume() -> Parser:
 
 def _command(action: Action) -> Parser:
     example = next(filter(None, action.examples), "")
-    parser = _steering(action.magic, example, clusters=action.command is Command.STOP)
+    clusters = action.command is Command.STOP
+    parser = _steering(action.magic, example, clusters, alone=not action.arguments)
     if action.is_settings:
         *names, last = (f"{argument.name}=..." for argument in action.arguments)
         text = f"{', '.join(names)} or {last}, or several of them"
@@ -283,16 +292,23 @@ def _command(action: Action) -> Parser:
     return parser
 
 
-def _steering(name: str, example: str = "", clusters: bool = False) -> Parser:
-    kind, text = "run", "a run's variable or number; the newest by default"
+def _steering(name: str, example: str = "", clusters: bool = False, alone: bool = False) -> Parser:
+    """Return the options of a magic of a run, which stands alone if it takes nothing else."""
+    kind, text = "run", "a run's variable, name or number; the newest by default"
     if clusters:
         kind = "either"
         text += ". Or a TensorFlow cluster's variable; the newest by default if there is no run"
-    return Parser(f"%{name}", example).add("--run", kind=kind, **NAME, help=text)
+    parser = Parser(f"%{name}", example)
+    if alone:
+        # Suppressed: nothing there does not undo what --run says.
+        parser.add("run", kind=kind, nargs="?", default=SUPPRESS, **NAME, help=text)
+        text = "the same"
+    return parser.add("--run", kind=kind, **NAME, help=text)
 
 
 def _all() -> dict[str, Parser]:
-    parsers = {name: _steering(name, clusters=True) for name in ("tos_status", "tos_view")}
+    shown = ("tos_status", "tos_view")
+    parsers = {name: _steering(name, clusters=True, alone=True) for name in shown}
     parsers |= {action.magic: _command(action) for action in ACTIONS.values()}
     parsers |= {"tos_connect": _connect(), "tos_train": _train(), "tos_resume": _resume()}
     parsers["tos_cluster"] = _cluster()

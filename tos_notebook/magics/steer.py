@@ -13,7 +13,7 @@ from ..chaos.rules import describe
 from ..chaos.words import as_rules
 from ..common.checks import did_you_mean
 from ..errors import ConfigError, TosError
-from ..readable import counted
+from ..readable import counted, numbered
 from ..steering.actions import ACTIONS, Action, When
 from ..steering.machine import Command
 from .find import is_cluster, named
@@ -30,7 +30,7 @@ WHEN: Mapping[When, str] = {
     When.EPOCH: "from its next epoch on",
 }
 
-COLUMNS = ("run", "state", "epoch", "epochs", "milestones", "samples", "loss", "elapsed")
+COLUMNS = ("state", "epoch", "epochs", "milestones", "samples", "loss", "elapsed")
 """Of `runs_table`."""
 
 
@@ -42,7 +42,9 @@ def all_runs() -> list[Any]:
 
 
 def find_run(namespace: Mapping[str, Any], name: str | None) -> Any:
-    """Return the run of a variable, a number or an id; the newest if none is named.
+    """Return the run of a variable, a number, an id or a name; the newest if none is given.
+
+    Of runs of one name it is the newest.
 
     Raises
     ------
@@ -54,13 +56,17 @@ def find_run(namespace: Mapping[str, Any], name: str | None) -> Any:
         raise ConfigError("No run was started yet. Start one with %%tos_train.")
     if name is None:
         return runs[-1]
-    named = namespace.get(name)
+    variable = namespace.get(name)
+    known = {run.name: run for run in runs}
+    known |= {key: run for run in runs for key in (str(run.number), run.run_id)}
     for run in runs:
-        if run is named or name in (str(run.number), run.run_id):
+        if run is variable:
             return run
-    numbers = ", ".join(str(run.number) for run in runs)
+    if name in known:
+        return known[name]
+    numbers = ", ".join(numbered(run.number, run.name) for run in runs)
     raise ConfigError(
-        f"--run: expected a run's variable or number, got {name!r}. There are runs {numbers}; "
+        f"Expected a run's variable, name or number, got {name!r}. There are runs {numbers}; "
         "%tos_runs lists them."
     )
 
@@ -153,7 +159,8 @@ def _ask(
         if what == "off":
             said = "Run {number} has no chaos, {when}."
     perform(run, action, given)
-    say(said.format(number=run.number, state=run.state, what=what, when=WHEN[action.when]))
+    number = numbered(run.number, run.name)
+    say(said.format(number=number, state=run.state, what=what, when=WHEN[action.when]))
 
 
 def _setting(typed: Action, action: Action, name: str, text: str) -> Any:
@@ -179,11 +186,12 @@ def status(run: Any) -> None:
     """Say where the run stands."""
     now, settings = run.status, run.settings
     rate = settings.learning_rate
+    called = run.run_id if run.name is None else f"{run.name}, {run.run_id}"
     loss = f", loss {now.loss:.3g}" if now.milestones else ""
     stale = "" if math.isnan(now.staleness) else f", staleness {now.staleness:.1f}"
     validated = ", ".join(f"{name} {value:.3g}" for name, value in now.validation.items())
     say(
-        f"Run {run.number} ({run.run_id}) is {now.state}: epoch {now.epoch} of {now.epochs}, "
+        f"Run {run.number} ({called}) is {now.state}: epoch {now.epoch} of {now.epochs}, "
         f"{now.elapsed:.1f} s",
         *([f"  validation {validated}"] if validated else []),
         f"  {counted(now.milestones, 'milestone')}, {counted(now.samples, 'sample')}, "
@@ -226,9 +234,11 @@ def runs_table() -> pd.DataFrame | None:
     if not runs:
         say("No run was started yet. Start one with %%tos_train.")
         return None
-    rows = [[getattr(run.status, column) for column in COLUMNS] for run in runs]
+    rows = [
+        [run.run_id, run.name, *(getattr(run.status, column) for column in COLUMNS)] for run in runs
+    ]
     numbers = pd.Index([run.number for run in runs], name="number")
-    return pd.DataFrame(rows, columns=list(COLUMNS), index=numbers)
+    return pd.DataFrame(rows, columns=["run", "name", *COLUMNS], index=numbers)
 
 
 def saved_runs(uri: str, spark: Any) -> Any:

@@ -18,6 +18,7 @@ from . import arguments, find
 from .cell import TRAIN, run_cell
 from .find import Names
 from .launcher import CLOSE_TIMEOUT, Launcher, is_noninteractive
+from .parsers import OUTPUT
 from .program import Captured, captured
 from .text import say, training
 
@@ -41,6 +42,8 @@ class RunLauncher(Launcher):
             )
 
     def _start(self, options: Namespace, line: str, cell: str | None) -> Run:
+        if options.name is None and options.output != OUTPUT:
+            options.name = options.output
         names = self._names(line, cell)
         options.learning_rate, rate = arguments.learning_rate(names, options.learning_rate)
         return self._launch(captured(names, options), names, options, rate)

@@ -161,7 +161,7 @@ _ALL = (
         "Stop a run now and keep the weights.",
         said="Run {number} is {state}. Its weights are kept, in the model and in the run.",
         more="Of a TensorFlow cluster it ends all nodes.",
-        examples=("", "--run run", "--run cluster"),
+        examples=("", "wide", "cluster"),
         title="Stop and Keep Weights…",
         confirm="The run ends and keeps its weights. You cannot resume it.",
     ),

@@ -79,6 +79,11 @@ class RunParts:
         return self.training.run_id if resumed is None else resumed.checkpoint.origin.run_id
 
     @property
+    def name(self) -> str | None:
+        """What it is called; None without a name."""
+        return self.plan.options.name
+
+    @property
     def master(self) -> str:
         """Spark's master."""
         return str(self.sc.master)

@@ -36,6 +36,8 @@ class Run(SteeredRun):
     Attributes
     ----------
     run_id : str
+    name : str or None
+        What it is called: `name` of `TrainingSession.start`.
     number, slots : int
         Counts the runs of this process from 1; tasks that Spark runs at once, as of the start.
     master : str
@@ -51,12 +53,13 @@ class Run(SteeredRun):
     def __init__(self, parts: RunParts) -> None:
         super().__init__(parts)
         self.number, self.run_id, self.master = parts.number, parts.run_id, parts.master
-        self.slots = parts.plan.slots
+        self.name, self.slots = parts.name, parts.plan.slots
         self.program, self.has_learning_rate = parts.program, parts.program.has_learning_rate
         self.uri = None if parts.checkpointer is None else parts.checkpointer.folder.storage.uri
 
     def __repr__(self) -> str:
-        return f"<Run {self.run_id}: {self.state}>"
+        called = self.run_id if self.name is None else f"{self.name} ({self.run_id})"
+        return f"<Run {called}: {self.state}>"
 
     @property
     def workers_now(self) -> int:

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
 
-COLUMNS = ("run", "state", "epoch", "epochs", "milestones", "samples", "loss", "when", "size")
+COLUMNS = (
+    "run", "name", "state", "epoch", "epochs", "milestones", "samples", "loss", "when", "size",
+)  # fmt: skip
 """Of a list of runs."""
 
 
@@ -33,6 +35,8 @@ class SavedRun(RunSummary):
     ----------
     run : str
         Its id.
+    name : str or None
+        What it is called.
     state : str
         How it ended; ``running`` if it is trained by this process, and ``unfinished`` if not: its
         process has died, or is another one. ``unreadable`` if none of its checkpoints can be read:

@@ -8,6 +8,7 @@ import reprlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import NoneType
 from typing import Any
 
 from ..cluster.storage import Storage
@@ -23,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 _FIELDS: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("run", "state"), (str,)),
+    "name": (str, NoneType),
     **dict.fromkeys(("epoch", "epochs", "milestones", "samples"), (int,)),
     **dict.fromkeys(("loss", "when", "created"), (float, int)),
 }
@@ -34,6 +36,7 @@ class RunSummary:
     """The fields of a `SavedRun`, which says what they are."""
 
     run: str
+    name: str | None
     state: str
     epoch: int
     epochs: int
@@ -70,7 +73,7 @@ def _summary_of(storage: Storage) -> RunSummary | None:
             logger.warning("%s: %s", storage.uri, error)
     name = readable(storage.uri.rstrip("/").rpartition("/")[2])
     nothing = (0, 0, 0, 0, math.nan, None, 0)
-    return RunSummary(name, "unreadable", *nothing, storage.uri, folder, -math.inf)
+    return RunSummary(name, None, "unreadable", *nothing, storage.uri, folder, -math.inf)
 
 
 def _described(storage: Storage, folder: Folder, name: str) -> RunSummary:

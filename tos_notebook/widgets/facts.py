@@ -42,6 +42,7 @@ class RunFacts:
         self._known: Facts = {
             "id": run.run_id,
             "number": run.number,
+            "name": run.name,
             "has_learning_rate": run.has_learning_rate,
             "master": run.master,
             "program": run.program.summary,

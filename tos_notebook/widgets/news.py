@@ -39,6 +39,8 @@ class Facts(InForce):
 
     id: str
     number: int
+    name: str | None
+    """What the run is called; None if it has no name."""
     has_learning_rate: bool
     master: str
     program: str

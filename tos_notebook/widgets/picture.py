@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..readable import all_readable, amount, counted, shortened
+from ..readable import all_readable, amount, counted, numbered, shortened
 from ..steering.links import LinkRate, LinkRates
 from ..training.results.report import OWN_RATE, OWN_STEP
 from ..training.run import Run
@@ -168,8 +168,8 @@ def _moment(run: RunInfo) -> str:
 def _title(state: State) -> str:
     run = state["run"]
     return (
-        f"Run {run['number']}: {run['state']}, epoch {run['epoch']} of {run['epochs']}, "
-        f"{span(run['elapsed'])}"
+        f"Run {numbered(run['number'], run['name'])}: {run['state']}, "
+        f"epoch {run['epoch']} of {run['epochs']}, {span(run['elapsed'])}"
     )
 
 
@@ -209,7 +209,7 @@ def _facts(news: News) -> list[tuple[str, str]]:
         ("Partitions", str(run["partitions"])),
         ("Program", run["program"]),
         ("Master", run["master"]),
-        ("Name", run["id"]),
+        ("Id", run["id"]),
     ]
     return [(name, text) for name, text in facts if text]
 

@@ -116,7 +116,8 @@ class RunView(LiveView):
         if not self.model.announced:
             return {}
         facts = self._facts()
-        return {RUN: {"run": facts["id"], "number": facts["number"]}}
+        named = {"run": facts["id"], "number": facts["number"], "name": facts["name"]}
+        return {RUN: named}
 
     def _hello(self) -> None:
         self._feed.hello()

@@ -100,6 +100,7 @@ class FakeRun:
 
     def __init__(self, number: int, options: SessionOptions | None = None) -> None:
         self.number, self.run_id = number, f"run-{number}"
+        self.name: str | None = None
         self._options = options or SessionOptions().checked()
         self.state, self.staleness = "running", 1.5
         self.asked: list[Any] = []
@@ -217,6 +218,7 @@ class Engine:
         # That of a resumed run has none of its own.
         run = FakeRun(len(self.runs) + 1, getattr(session, "checked", None))
         run.program = getattr(session, "program", None)
+        run.name = options.get("name")
         self.runs.append(run)
         self.on_start(run)
         return run

@@ -18,8 +18,8 @@ LINE = "%tos_train --model program --data train"
 
 @pytest.fixture
 def runs(cells: Cells, engine: Engine) -> list[Any]:
-    """Two runs, ``first`` and ``run``."""
-    cells(f"{LINE} -o first")
+    """Two runs, ``first``, which is called wide, and ``run``."""
+    cells(f"{LINE} -o first --name wide")
     cells(LINE)
     return engine.runs
 
@@ -73,10 +73,27 @@ def test_the_newest_run_is_steered(
     assert [run.asked for run in runs] == [[], [asked]]
 
 
-@pytest.mark.parametrize("name", ["first", "1", "run-1"])
-def test_a_run_is_named_by_variable_number_or_id(cells: Cells, runs: list[Any], name: str) -> None:
-    cells(f"%tos_pause --run {name}")
-    assert [run.asked for run in runs] == [["pause"], []]
+@pytest.mark.parametrize("name", ["first", "1", "run-1", "wide", "--run first", "--run wide"])
+def test_a_run_is_chosen_by_variable_number_id_or_name(
+    cells: Cells, runs: list[Any], name: str
+) -> None:
+    assert "Asked run 1 (wide) to pause" in cells(f"%tos_pause {name}")
+    cells(f"%tos_stop {name}")
+    assert "Run 1 (wide, run-1) is stopped" in cells(f"%tos_status {name}")
+    assert [run.asked for run in runs] == [["pause", "stop"], []]
+
+
+def test_of_runs_of_one_name_the_newest_is_meant(cells: Cells, engine: Engine) -> None:
+    cells(f"{LINE} -o a --name wide")
+    cells(f"{LINE} -o b --name wide")
+    cells("%tos_repartition 4 --run wide")
+    assert [run.asked for run in engine.runs] == [[], [4]]
+
+
+def test_the_variable_is_the_name_unless_it_is_the_default(cells: Cells, engine: Engine) -> None:
+    for options in ("-o wide", "-o a --name 'very deep'", "-o run", ""):
+        cells(f"{LINE} {options}")
+    assert [run.name for run in engine.runs] == ["wide", "very deep", None, None]
 
 
 def test_a_combiner_of_the_notebook(cells: Cells, runs: list[Any]) -> None:
@@ -215,6 +232,7 @@ def test_runs_are_a_table(cells: Cells, runs: list[Any]) -> None:
     cells("table = %tos_runs")
     table = cells.space["table"]
     assert table.index.tolist() == [1, 2]
+    assert table["name"].tolist() == ["wide", None]
     assert table["state"].tolist() == ["running", "running"]
 
 
@@ -222,9 +240,10 @@ def test_runs_are_a_table(cells: Cells, runs: list[Any]) -> None:
     ("line", "text"),
     [
         ("%tos_resume", "InvalidTransition: Cannot resume while the run is running"),
-        ("%tos_pause --run 7", "got '7'. There are runs 1, 2"),
+        ("%tos_pause --run 7", "or number, got '7'. There are runs 1 (wide), 2; %tos_runs"),
         ("%tos_pause --rum 7", "Did you mean --run?"),
-        ("%tos_pause now", "unrecognized arguments: now"),
+        ("%tos_pause now", "Expected a run's variable, name or number, got 'now'"),
+        ("%tos_pause 1 2", "unrecognized arguments: 2"),
         ("%tos_repartition", "expected N (of the next epochs), such as %tos_repartition 4."),
         ("%tos_strategy", "a variable that holds a strategy), such as %tos_strategy allreduce."),
         ("%tos_strategy --sync bsp", "such as %tos_strategy allreduce."),

@@ -141,7 +141,7 @@ def test_a_checkpoint_has_all_that_a_run_was_asked_for() -> None:
     """But for what is in its settings, and in the first layout of the data."""
     run = RunOptions(
         9, shuffle=False, repartition_every=2, seed=5, stall_timeout=7.0, worker_timeout=None,
-        checkpoint_every="30s", max_checkpoints=8,
+        checkpoint_every="30s", max_checkpoints=8, name="wide",
     ).checked()  # fmt: skip
     session = SessionOptions(batch_size=3, non_finite="skip", optimizer_state="reset")
     columns = (("float32", (2,)),)
@@ -166,6 +166,11 @@ def test_defaults_are_in_range() -> None:
     assert changed == {"strategy", "combiner", "sync", "sync_interval", "codec"}
 
 
+def test_a_name_has_no_space_around_it() -> None:
+    assert RunOptions(name=" wide net ").checked().name == "wide net"
+    assert RunOptions().checked().name is None
+
+
 def test_options_are_picked_by_name() -> None:
     given = {"epochs": 3, "tensorboard": "logs", "sync": "bsp", "spark": None}
     assert pick(RunOptions, given) == RunOptions(epochs=3)
@@ -182,6 +187,12 @@ def test_options_are_picked_by_name() -> None:
         (RunOptions(worker_timeout=0), "worker_timeout: expected a finite number above 0"),
         (RunOptions(checkpoint_every="often"), "checkpoint_every: expected"),
         (RunOptions(max_checkpoints=0), "max_checkpoints: expected"),
+        (RunOptions(name=""), "name: expected 1 to 60 characters of one line"),
+        (RunOptions(name="a\nb"), "name: expected 1 to 60 characters of one line"),
+        (RunOptions(name="x" * 61), "name: expected 1 to 60 characters of one line"),
+        (RunOptions(name="12"), "which are no number and begin with no dash; got '12'"),
+        (RunOptions(name="-o"), "which are no number and begin with no dash; got '-o'"),
+        (RunOptions(name=5), "name: expected 1 to 60 characters .* got 5"),
         (SessionOptions(batch_size=0), "batch_size: expected"),
         (SessionOptions(non_finite="ignore"), "non_finite: expected one of raise, skip"),
         (ObserverOptions(validation_on="executors"), "validation_on: .* give validation"),

@@ -22,6 +22,7 @@ from tos_notebook.widgets.news import Facts
 FACTS: Facts = {
     "id": "run-1",
     "number": 1,
+    "name": None,
     "has_learning_rate": True,
     "master": "local[2]",
     "program": "<KerasProgram>",
@@ -47,6 +48,7 @@ class FakeRun:
     def __init__(self, *sinks: Callable[[Any], object]) -> None:
         self.sinks = sinks
         self.run_id, self.number = "run-1", 1
+        self.name: str | None = None
         self.has_learning_rate = True
         self.commands = frozenset(Command)
         self.chaos_log: tuple[Any, ...] = ()

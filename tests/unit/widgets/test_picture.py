@@ -18,6 +18,7 @@ from tests.unit.widgets.support import FACTS, FakeRun, mimebundle
 from tos_notebook import events
 from tos_notebook.chaos import Kill, Slow
 from tos_notebook.widgets import Result, RunModel
+from tos_notebook.widgets.facts import RunFacts
 from tos_notebook.widgets.picture import MOST_METRICS
 from tos_notebook.widgets.svg import POINTS, chart
 
@@ -201,6 +202,17 @@ def test_the_same_stands_in_plain_text() -> None:
     lines = bundle(model)["text/plain"].splitlines()
     assert lines[0] == "Run 1: finished, epoch 1 of 5, 2.5 s"
     assert "  Combiner: dynsgd" in lines
+
+
+def test_a_name_stands_in_the_first_line() -> None:
+    model = trained()
+    model(events.RunFinished(2.5, "finished"))
+    run: Any = FakeRun(model)
+    run.name = "Wide <net>"
+    page = mimebundle(Result(run))
+    assert page["text/plain"].startswith("Run 1 (Wide <net>): finished, epoch 1 of 5")
+    assert "Run 1 (Wide &lt;net&gt;): finished" in page["text/html"]
+    assert model.row(3.0, RunFacts(run)())["name"] == "Wide <net>"
 
 
 def test_it_is_small_whatever_the_run_was_like() -> None:

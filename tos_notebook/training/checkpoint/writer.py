@@ -266,6 +266,7 @@ class CheckpointWriter:
         totals, epochs, now = subject.totals(), self._origin.options.epochs, time.time()
         summary = {
             "run": self._origin.run_id,
+            "name": self._origin.options.name,
             "state": snapshot.state,
             "epoch": min(totals.epoch + 1, epochs),
             "epochs": epochs,

@@ -128,7 +128,7 @@ class MLflowLogger(BestEffort):
 
     def _start(self, event: RunStarted | RunResumed) -> None:
         run, wanted = self._context.run, self._wanted
-        self._log.begin(wanted.experiment, wanted.run_name or run.run_id)
+        self._log.begin(wanted.experiment, wanted.run_name or run.name or run.run_id)
         self._log.tags({"tos.run_id": run.run_id, **wanted.tags})
         try:
             self._log.params(_params(run, event))

@@ -7,8 +7,24 @@ from typing import Any, Self
 
 from ...blocks.partitioners import AnyPartitioner
 from ...common.checks import at_least_one, not_negative, one_of, positive
+from ...errors import ConfigError
 from ...steering.trigger import Trigger, as_trigger
 from .option import in_range, option
+
+MOST_NAME = 60
+"""Characters of a run's name at most: it stands in headers and legends."""
+
+
+def _name(name: str, value: Any) -> str:
+    text = value.strip() if isinstance(value, str) else ""
+    fits = 0 < len(text) <= MOST_NAME and text.isprintable()
+    # A number chooses a run, and a dash begins an option of a magic.
+    if not fits or text.isdecimal() or text.startswith("-"):
+        raise ConfigError(
+            f"{name}: expected 1 to {MOST_NAME} characters of one line, such as 'wide', which are "
+            f"no number and begin with no dash; got {value!r:.80}."
+        )
+    return text
 
 
 def _shuffle(name: str, value: Any) -> Any:
@@ -117,6 +133,15 @@ class RunOptions:
         minute are kept, too.
         """,
         check=at_least_one,
+    )
+    name: str | None = option(
+        None,
+        "what the run is called in views, lists, legends and reports",
+        """
+        What the run is called in views, lists, legends, reports and checkpoints, and by which
+        magics know it; only its number by default.
+        """,
+        check=_name,
     )
 
     def checked(self) -> Self:

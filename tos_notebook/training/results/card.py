@@ -57,7 +57,7 @@ def card(run: RunView, source: DataSource, optimizer_state: str) -> str:
     """
     settings = setting_facts(run, optimizer_state).items()
     sections = (
-        (f"Model of {as_markdown(run.run_id)}", _summary(run)),
+        (f"Model of {as_markdown(_called(run))}", _summary(run)),
         ("Data", _data(run, source)),
         ("Training", _training(run)),
         ("Settings", _table(("setting", "value"), settings)),
@@ -69,6 +69,10 @@ def card(run: RunView, source: DataSource, optimizer_state: str) -> str:
         for number, (title, text) in enumerate(sections)
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _called(run: RunView) -> str:
+    return run.run_id if run.name is None else f"{run.name} ({run.run_id})"
 
 
 def _summary(run: RunView) -> str:

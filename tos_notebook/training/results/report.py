@@ -36,6 +36,7 @@ def run_facts(run: RunView, optimizer_state: str) -> dict[str, str]:
     """
     status = run.status
     return {
+        **({} if run.name is None else {"Run": run.run_id}),
         "State": status.state,
         "Epochs": f"{status.epoch} of {status.epochs}",
         **setting_facts(run, optimizer_state),
@@ -72,4 +73,4 @@ def write(
     if history.swaps:
         swaps = (f"{swap.strategy} from epoch {swap.epoch + 1} on" for swap in history.swaps)
         facts["Swaps of the strategy"] = ", ".join(swaps)
-    return write_report(path, history, f"Run {run.run_id}", facts)
+    return write_report(path, history, f"Run {run.name or run.run_id}", facts)

@@ -19,6 +19,7 @@ class RunView(Protocol):
     """A run as those see it who follow it; `tos_notebook.Run` says what each part is."""
 
     run_id: str
+    name: str | None
     master: str
     program: Program
     chaos_log: tuple[Rule, ...]

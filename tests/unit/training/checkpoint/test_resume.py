@@ -59,7 +59,7 @@ def stop_early(sc: Any, folder: Path, data: Any, **options: Any) -> str:
     with tos.TrainingSession(
         sc, counter(), sync_interval=1, checkpoint_dir=str(folder), **settings
     ) as session:
-        run = session.start(data, 3, checkpoint_every=10, sinks=[sink])
+        run = session.start(data, 3, checkpoint_every=10, sinks=[sink], name="short")
         assert reached.wait(LIMIT)
         run.stop()
     assert run.uri is not None
@@ -84,6 +84,7 @@ def test_a_saved_run_is_listed_looked_at_and_resumed(spark_context: Any, stopped
     assert found.milestones == len(found.history) >= 30
     assert found.size > 0
     assert found.run in repr(listed)
+    assert found.name == "short"
     assert found.settings.combiner == "downpour"
     assert len(found.figure().data) > 0
     events: list[Event] = []
@@ -94,7 +95,7 @@ def test_a_saved_run_is_listed_looked_at_and_resumed(spark_context: Any, stopped
         tos.resume(stopped, spark=spark_context)
     run.resume()
     run.wait(LIMIT)
-    assert run.run_id == found.run
+    assert (run.run_id, run.name) == (found.run, "short")
     assert run.parameters()["total"].tolist() == [3 * X.sum(), 3 * len(X)]
     # The model that was given has the weights, too, and evaluates.
     assert model.layout.tensors(model.read())["total"].tolist() == [3 * X.sum(), 3 * len(X)]
@@ -104,7 +105,8 @@ def test_a_saved_run_is_listed_looked_at_and_resumed(spark_context: Any, stopped
     assert min(e.version for e in events if isinstance(e, MilestoneCommitted)) > found.milestones
     with pytest.raises(InvalidTransition, match="3 epochs are done, of 3"):
         tos.resume(stopped, spark=spark_context)
-    more = tos.resume(stopped, spark=spark_context, epochs=4).wait(LIMIT)
+    more = tos.resume(stopped, spark=spark_context, epochs=4, name="long").wait(LIMIT)
+    assert more.name == "long"
     assert more.parameters()["total"].tolist() == [4 * X.sum(), 4 * len(X)]
     with pytest.raises(UnsupportedProgram, match="resumed without its model"):
         more.evaluate(X)

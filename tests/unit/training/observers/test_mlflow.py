@@ -32,6 +32,7 @@ class FakeRun:
 
     def __init__(self) -> None:
         self.run_id, self.master, self.program = "run-1", "local[2]", PROGRAM
+        self.name: str | None = None
         self.state, self.status = "running", status()
         self.settings = SETTINGS
 
