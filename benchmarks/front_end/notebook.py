@@ -119,11 +119,11 @@ def busy(kernel: Client, code: str) -> Iterator[None]:
 
 
 def controls(kernel: Client, view: Steered, count: int) -> Iterator[Row]:
-    """Pause and resume in turns while the main thread does this and that."""
+    """Pause and unpause in turns while the main thread does this and that."""
     for what, code in BUSY.items():
         with busy(kernel, code):
             took = []
-            for command in islice(cycle(["pause", "resume"]), count):
+            for command in islice(cycle(["pause", "unpause"]), count):
                 took.append(view.takes(command))
                 sleep(GAP)
         spread = {"median of " + str(count): f"{median(took):.3f} s"}

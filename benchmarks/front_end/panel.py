@@ -175,7 +175,7 @@ def crowd(page: Any, lab: Lab, seconds: float) -> list[Row]:
 
 
 def control(page: Any, lab: Lab, times: int) -> Row:
-    """Pause and resume by the panel's button while the kernel is in a cell of 30 s."""
+    """Pause and unpause by the panel's button while the kernel is in a cell of 30 s."""
     wire = Wire(page)
     open_notebook(page, lab, "busy", DATA, CONNECT, TRAIN, BUSY)
     page.evaluate(RUN_ALL)
@@ -185,7 +185,7 @@ def control(page: Any, lab: Lab, times: int) -> Row:
     panel = page.locator("#tos-panel")
     wire.clear()
     for n in range(times):
-        panel.get_by_role("button", name="Resume" if n % 2 else "Pause").click()
+        panel.get_by_role("button", name="Unpause" if n % 2 else "Pause").click()
         panel.get_by_text("running" if n % 2 else "paused").wait_for()
     busy = page.locator(".jp-Cell").last.get_by_text("[*]").count()
     found = wire.answers()

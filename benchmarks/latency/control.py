@@ -49,7 +49,7 @@ def _await(event: threading.Event, what: str) -> None:
 
 
 def steer(session: tos.TrainingSession, data: Labelled) -> tuple[int, float, float]:
-    """Train, pause, resume and stop.
+    """Train, pause, unpause and stop.
 
     Returns
     -------
@@ -63,7 +63,7 @@ def steer(session: tos.TrainingSession, data: Labelled) -> tuple[int, float, flo
     asked = time.time()
     run.pause()
     _await(watch.applied, "the pause to take effect")
-    run.resume()
+    run.unpause()
     history = run.history
     after = history[(history["time"] > asked) & (history["time"] <= watch.applied_at)]
     began = time.perf_counter()

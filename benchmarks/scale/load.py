@@ -175,7 +175,7 @@ def steer(training: Coordinator, watch: Watch, seconds: float, measured: Measure
         measured.acknowledged.append(time.perf_counter() - began)
         watch.wait_for("pauses", before + 1)
         measured.waiting.append(time.perf_counter() - began)
-        training.command(Command.RESUME, "load")
+        training.command(Command.UNPAUSE, "load")
 
 
 def measure(workers: int, seconds: float, nbytes: int, tls: bool) -> Measured:

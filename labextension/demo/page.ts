@@ -103,7 +103,7 @@ function obey({ id, command, arguments: values }: Sent): void {
   if (ok) {
     kernel.commands.push({ time: kernel.time, command, changes, detail: "", stage: "asked", when });
     if (command === "pause") kernel.state = "paused";
-    if (command === "resume") kernel.state = "running";
+    if (command === "unpause") kernel.state = "running";
     if (command === "stop") kernel.state = "stopped";
     setTimeout(() => {
       kernel.commands.push({ ...kernel.commands.slice(-1)[0], stage: "in force" });

@@ -8,14 +8,14 @@ eachOnItsOwnPage((fixture) => {
   on = fixture;
 });
 
-describe("pause and resume", () => {
+describe("pause and unpause", () => {
   it("are one button, whose box keeps its place and what it holds", () => {
     on.show();
     const button = on.find('[data-tos="pause"]');
     expect(seen(button)).toBe("‖ Pause");
     on.show({ state: "paused" });
-    expect(on.find('[data-tos="resume"]')).toBe(button);
-    expect(seen(button)).toBe("▶ Resume");
+    expect(on.find('[data-tos="unpause"]')).toBe(button);
+    expect(seen(button)).toBe("▶ Unpause");
     expect(button.textContent).toContain("Pause");
     expect(button.nextElementSibling).toBe(on.find('[data-tos="stop"]'));
   });
@@ -23,15 +23,15 @@ describe("pause and resume", () => {
   it("take a click for the other one only after a while", () => {
     on.show({ state: "paused" });
     vi.advanceTimersByTime(SETTLE);
-    on.find('[data-tos="resume"]').click();
+    on.find('[data-tos="unpause"]').click();
     on.controls.answer(1, { ok: true, text: "", when: "now" });
     on.show();
     on.find('[data-tos="pause"]').click();
-    expect(on.sent).toEqual([["resume", {}]]);
+    expect(on.sent).toEqual([["unpause", {}]]);
     vi.advanceTimersByTime(SETTLE);
     on.find('[data-tos="pause"]').click();
     expect(on.sent).toEqual([
-      ["resume", {}],
+      ["unpause", {}],
       ["pause", {}],
     ]);
   });

@@ -68,7 +68,7 @@ describe("a command", () => {
       "swap strategy",
       "asked (allreduce (of=gradients)); applies at the end of the epoch",
     ],
-    ["toggle", "resume", "asked (resume); applies at once"],
+    ["toggle", "unpause", "asked (unpause); applies at once"],
     ["stop", "stop", "asked; applies at each worker's next milestone"],
     [
       "chaos",
@@ -82,14 +82,14 @@ describe("a command", () => {
 
   it("makes way for the one that undid it", () => {
     const pause = entered({ time: 1, command: "pause" });
-    const resume = entered({ time: 2, command: "resume" });
-    expect(note(TOGGLE, null, [pause, resume], 0)).toBe("in force (resume)");
+    const unpause = entered({ time: 2, command: "unpause" });
+    expect(note(TOGGLE, null, [pause, unpause], 0)).toBe("in force (unpause)");
     const again = { sent: 0, before: 2, answer: answers.pause };
-    expect(note(TOGGLE, again, [pause, resume], 0)).toContain("asked; applies at each");
+    expect(note(TOGGLE, again, [pause, unpause], 0)).toContain("asked; applies at each");
   });
 
   it("does not take an older command for its own", () => {
-    const request = { sent: 0, before: 1, answer: answers.resume };
+    const request = { sent: 0, before: 1, answer: answers.unpause };
     expect(note(TOGGLE, request, [entered({ command: "pause" })], 0)).toBe(
       "asked; applies at once",
     );

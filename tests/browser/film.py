@@ -96,7 +96,7 @@ def main(folder: Path) -> None:
         view.press("pause")
         view.becomes("paused")
         film.shot(STILL)
-        view.press("resume")
+        view.press("unpause")
         view.becomes("running")
         film.shots(3)
         view.part("combiner").locator("select").select_option("dynsgd")

@@ -302,7 +302,7 @@ class View:
         return self.root.locator(f'[data-tos="{name}"]').first
 
     def press(self, name: str) -> None:
-        """Press pause or resume, once the button takes a click for that."""
+        """Press pause or unpause, once the button takes a click for that."""
         self.root.locator(f'[data-tos="{name}"]:not([data-fresh])').click()
 
     def stop(self) -> None:

@@ -65,7 +65,7 @@ def test_the_first_notebook_runs_is_steered_and_is_saved_small_with_its_results(
     view.part("sync-interval").locator("button").click()
     view.part("sync-interval").get_by_text("applies at").wait_for()
     picture("first-notebook-steered")
-    view.press("resume")
+    view.press("unpause")
     view.becomes("running")
 
     run_cells(page, *range(steered + 1, len(sources)))

@@ -65,7 +65,7 @@ def test_without_the_plug_in_a_person_watches_steers_reloads_and_stops(
     assert view.milestones == standing
     picture("paused")
 
-    view.press("resume")
+    view.press("unpause")
     view.becomes("running")
     view.reaches(standing + 20)
 

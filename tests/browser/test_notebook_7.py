@@ -31,7 +31,7 @@ def test_a_run_is_steered_survives_a_reload_and_leaves_its_picture(
     view.part("loss-chart").locator("canvas").first.wait_for()
     view.root.get_by_role("button", name="Pause").click()
     view.becomes("paused")
-    view.press("resume")
+    view.press("unpause")
     view.becomes("running")
     view.moves()
 

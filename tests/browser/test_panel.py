@@ -129,7 +129,7 @@ def test_panel_status_bar_and_cell_follow_a_run_and_steer_it_while_another_cell_
     expect(item).to_have_text(re.compile("^tos: run 1 · paused · epoch"))
     shown = [one.element_handle() for one in (View(page, CELL).root, item, panel.runs)]
     page.wait_for_function(AGREED, arg=shown)
-    expect(panel.button("Resume run 1")).to_be_focused()
+    expect(panel.button("Unpause run 1")).to_be_focused()
     page.keyboard.press("Space")
     expect(panel.runs).to_have_attribute("data-state", "running")
     # An end is asked for twice, and here not the second time.
@@ -250,7 +250,7 @@ def test_commands_connect_train_and_steer_and_a_restart_leaves_what_was_seen(
     shown = palette(page)
     for label in (
         "Train This Cell",
-        "Resume Training",
+        "Unpause Training",
         "Stop and Keep Weights…",
         "Repartition…",
         "Swap Combiner…",
@@ -298,7 +298,7 @@ def test_each_notebook_has_its_own_kernel_in_the_panel_and_the_one_in_front_is_m
     item = status_item(page)
     expect(item).to_contain_text("/90000 ")
     expect(two.runs).to_have_attribute("data-state", "running")
-    execute(page, "tos-notebook:pause-resume")
+    execute(page, "tos-notebook:pause-unpause")
     expect(two.runs).to_have_attribute("data-state", "paused")
     expect(item).to_contain_text("paused")
 
@@ -312,7 +312,7 @@ def test_each_notebook_has_its_own_kernel_in_the_panel_and_the_one_in_front_is_m
 
     page.get_by_role("tab", name="second.ipynb").click()
     expect(item).to_contain_text("/90000 ")
-    execute(page, "tos-notebook:pause-resume")
+    execute(page, "tos-notebook:pause-unpause")
     expect(two.runs).to_have_attribute("data-state", "running")
     page.get_by_role("tab", name="first.ipynb").click()
     begin(page, "tos-notebook:stop")

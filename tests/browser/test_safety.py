@@ -77,8 +77,8 @@ def test_a_slip_of_the_hand_ends_no_run_and_edits_no_notebook(
     picture("paused")
 
     # Where the pointer is, as a person does who has not seen that the first click did it.
-    resume = view.root.locator('[data-tos="resume"]:not([data-fresh])').bounding_box()
-    middle = resume["x"] + resume["width"] / 2, resume["y"] + resume["height"] / 2
+    unpause = view.root.locator('[data-tos="unpause"]:not([data-fresh])').bounding_box()
+    middle = unpause["x"] + unpause["width"] / 2, unpause["y"] + unpause["height"] / 2
     page.evaluate(CLICK_AGAIN, middle)
     page.mouse.click(*middle)
     view.becomes("running")

@@ -222,7 +222,7 @@ def _train(case: Case, cluster: Cluster) -> tuple[tos.Run, Watch, str]:
                 pace = SLOWER * PACE if case.mode.jobs else PACE
                 run.chaos(tos.chaos.Pause(pace, any=len(fault.sizes)))
             if not case.mode.jobs:
-                run.resume()
+                run.unpause()
             fault.inject(Scene(cluster, run, watch, Path(folder), case.mode))
             if run.active:
                 run.chaos()

@@ -300,7 +300,7 @@ def lose_node(scene: Scene) -> None:
     scene.run.pause()
     scene.cluster.heal()
     mark = scene.watch.until(WorkerJoined, mark, lambda e: e.partition == 1)
-    scene.run.resume()
+    scene.run.unpause()
     scene.trained(1, mark)
 
 

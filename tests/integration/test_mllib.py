@@ -293,7 +293,7 @@ def test_a_run_of_jobs_is_steered_between_them_and_leaves_nothing_behind(
     watch.wait_for(CommandApplied, 1)
     paused = run.status.steps
     run.repartition(3)
-    run.resume()
+    run.unpause()
     watch.wait_for(Repartitioned, 1)
     run.repartition(2)
     run.swap_strategy(TreeAggregate(0.5, convergence_tol=0))

@@ -110,7 +110,7 @@ def test_a_paused_run_moves_no_variable_and_continues_by_another_learning_rate(
     run.chaos()
     run.set(learning_rate=1e-30)
     assert all(np.array_equal(run.parameters()[name], before[name]) for name in before)
-    run.resume()
+    run.unpause()
     run.wait(120)
     # Momentum that is left moves them a little, and new gradients do not.
     assert run.history["samples"].sum() == 3 * 1437

@@ -34,7 +34,7 @@ def started(session: tos.TrainingSession, first: Any, epochs: int, **options: An
     # A program is traced again, which may take longer than an epoch of so few rows.
     run.pause()
     run.swap_strategy(first)
-    run.resume()
+    run.unpause()
     return run
 
 
@@ -47,7 +47,7 @@ class Back:
         if isinstance(event, StrategySwapped) and event.strategy != "ps":
             self.run.pause()
             self.run.swap_strategy("ps")
-            self.run.resume()
+            self.run.unpause()
 
 
 def test_there_and_back_every_row_counts_once_and_the_loss_falls(train: Sessions) -> None:
@@ -57,7 +57,7 @@ def test_there_and_back_every_row_counts_once_and_the_loss_falls(train: Sessions
     back.run = run
     run.pause()
     run.swap_strategy("allreduce")
-    run.resume()
+    run.unpause()
     run.wait(LIMIT)
     assert run.state == "finished"
     assert [e.strategy for e in watch.of(StrategySwapped)] == ["allreduce", "ps"]

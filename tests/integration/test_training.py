@@ -217,7 +217,7 @@ def test_pause_stops_the_milestones_and_resume_goes_on(
     assert (run.state, late) == ("paused", [])
     with pytest.raises(tos.errors.InvalidTransition, match="paused already"):
         run.pause()
-    run.resume()
+    run.unpause()
     watch.wait_for(MilestoneCommitted, count + 4)
     run.stop()
     assert run.state == "stopped"

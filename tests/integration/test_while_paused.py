@@ -46,7 +46,7 @@ def test_a_paused_run_takes_another_combiner_and_layout_and_counts_every_row_onc
     assert not watch.of(Repartitioned)
     assert run.parameters()["total"][1] == before["samples"].sum()
 
-    run.resume()
+    run.unpause()
     run.wait(60)
     assert run.state == "finished"
     done = [event.command for event in watch.of(CommandApplied)]

@@ -366,7 +366,7 @@ class ControlState:
             self._left_out += batches
 
 
-ENDS_PAUSE = (Command.PAUSE, Command.RESUME, Command.STOP)
+ENDS_PAUSE = (Command.PAUSE, Command.UNPAUSE, Command.STOP)
 """Commands after which an earlier pause is not acknowledged any more."""
 
 DIRECTIVES = {

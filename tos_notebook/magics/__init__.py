@@ -244,6 +244,22 @@ class TosMagics(Magics):
 
     @line_magic
     @documented
+    def tos_resume(self, line: str) -> None:
+        """Continue a saved run from its last checkpoint, and show it.
+
+        %tos_runs lists the saved runs of a directory. %tos_unpause ends a pause.
+
+        Examples
+        --------
+        ::
+
+            %tos_resume hdfs:///runs/run-20261122-010203-3f9a1c
+            %tos_resume hdfs:///runs/run-20261122-010203-3f9a1c --data train --model model -o run
+        """
+        self._runs.resume(PARSERS["tos_resume"].parse(line))
+
+    @line_magic
+    @documented
     def tos_runs(self, line: str) -> Any:
         """Return the runs of this notebook as a table, oldest first; or those saved in a directory.
 
@@ -315,11 +331,6 @@ class TosMagics(Magics):
 
     def _command(self, action: Action, line: str) -> None:
         options = PARSERS[action.magic].parse(line)
-        if action.command is Command.RESUME:
-            if options.uri is not None:
-                self._runs.resume(options)
-                return
-            steer.require_uri(options)
         if action.command is Command.STOP and (cluster := self._cluster(options.run)):
             steer.stop_cluster(cluster)
         else:

@@ -96,7 +96,7 @@ class Parser:
     def _expected(self) -> str:
         """Say what the magic does not do without."""
         needed = [a for a in self._actions if a.required]
-        text = " and ".join(f"{a.metavar} ({a.help})" for a in needed)
+        text = " and ".join(f"{a.metavar} ({(a.help or '') % vars(a)})" for a in needed)
         return f"expected {text}, such as {self.name} {self._example}."
 
     def _refuse_unknown(self, words: Iterable[str]) -> None:

@@ -260,20 +260,20 @@ def _connect() -> Parser:
 
 
 def _resume() -> Parser:
-    parser = _command(ACTIONS[Command.RESUME])
-    text = "a saved run's folder: continue from its last checkpoint; without it, %%tos_pause ends"
-    parser.add("uri", nargs="?", metavar="URI", help=text)
-    text = "with a URI: the run's training data, if they were no arrays"
+    parser = Parser("%tos_resume", "hdfs:///runs/run-20261122-010203-3f9a1c")
+    text = "a saved run's folder; %%tos_unpause ends a pause"
+    parser.add("uri", metavar="URI", help=text)
+    text = "the run's training data, if they were no arrays"
     parser.add("--data", kind="data", **NAME, help=text)
-    text = "with a URI: the run's model, made again, or a captured program: it gets the weights"
+    text = "the run's model, made again, or a captured program: it gets the weights"
     parser.add("--model", kind="model", **NAME, help=text)
-    text = "with a URI: the run's combiner, if it is your own"
+    text = "the run's combiner, if it is your own"
     parser.add("--combiner", kind="combiner", **NAME, help=text)
     for option in OFFERED.values():
         if option.name in RESUMED:
-            _option(parser, option, when="with a URI: ", **_RESUMED.get(option.name, {}))
-    text = "with a URI: variable for the run; run by default"
-    return parser.add("-o", "--output", type=identifier, **NAME, help=text)
+            _option(parser, option, **_RESUMED.get(option.name, {}))
+    text = "variable for the run; %(default)s by default"
+    return parser.add("-o", "--output", type=identifier, default=OUTPUT, **NAME, help=text)
 
 
 def _command(action: Action) -> Parser:

@@ -7,8 +7,6 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from IPython.core.error import UsageError
-
 from ..chaos.rules import describe
 from ..chaos.words import as_rules
 from ..common.checks import did_you_mean
@@ -250,23 +248,3 @@ def saved_runs(uri: str, spark: Any) -> Any:
         say(f"{uri} has no saved run. %%tos_train --checkpoint-dir {uri} saves one.")
         return None
     return found
-
-
-def require_uri(options: Namespace) -> None:
-    """Refuse what only goes with a saved run.
-
-    Raises
-    ------
-    UsageError
-        There is some of it, and no URI.
-    """
-    given = [
-        name.replace("_", "-")
-        for name, value in vars(options).items()
-        if name not in ("run", "uri") and value is not None
-    ]
-    if given:
-        raise UsageError(
-            f"%tos_resume: --{given[0]} goes with a saved run: %tos_resume URI --{given[0]} ... "
-            "Without a URI it ends a pause. %tos_runs URI lists what is saved."
-        )

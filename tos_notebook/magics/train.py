@@ -81,21 +81,10 @@ class RunLauncher(Launcher):
         return run
 
     def resume(self, options: Namespace) -> None:
-        """Continue a saved run, and show it.
-
-        Raises
-        ------
-        UsageError
-            A run of this notebook is named, too.
-        """
+        """Continue a saved run, and show it."""
         from .. import widgets
         from ..training import resume
 
-        if options.run is not None:
-            raise UsageError(
-                "%tos_resume: expected a saved run's URI, or --run for one of this notebook that "
-                f"is paused; got both, {options.uri} and {options.run}."
-            )
         space = self._shell.user_ns
         names = Names(space)
         given = subset(RunOptions, vars(options)) | arguments.observing(names, options)
@@ -116,7 +105,7 @@ class RunLauncher(Launcher):
         with quiet_stderr():
             spark = self._connection.ensure(space)
             run = resume.resume(options.uri, spark=spark, **given)
-        space[options.output or "run"] = run
+        space[options.output] = run
         say(f"Run {run.number} continues {run.run_id}, from its last checkpoint.")
         if not is_noninteractive():
             widgets.view(run).show()

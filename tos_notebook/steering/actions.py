@@ -137,22 +137,18 @@ _ALL = (
         "tos_pause",
         "Let every worker of a run wait at its next milestone.",
         said="Asked run {number} to pause, at each worker's next milestone. "
-        "%tos_resume continues it.",
+        "%tos_unpause continues it.",
         title="Pause Training",
     ),
     Action(
-        Command.RESUME,
+        Command.UNPAUSE,
         When.NOW,
-        "tos_resume",
-        "Continue after %tos_pause; or, with a URI, a saved run from its last checkpoint.",
+        "tos_unpause",
+        "End the pause of a run: its workers continue.",
         said="Run {number} continues.",
-        more="%tos_runs lists the saved runs of a directory.",
-        examples=(
-            "",
-            "hdfs:///runs/run-20261122-010203-3f9a1c",
-            "hdfs:///runs/run-20261122-010203-3f9a1c --data train --model model -o run",
-        ),
-        title="Resume Training",
+        more="%tos_resume continues a saved run from its last checkpoint.",
+        examples=("", "wide"),
+        title="Unpause Training",
     ),
     Action(
         Command.STOP,
@@ -163,7 +159,7 @@ _ALL = (
         more="Of a TensorFlow cluster it ends all nodes.",
         examples=("", "wide", "cluster"),
         title="Stop and Keep Weights…",
-        confirm="The run ends and keeps its weights. You cannot resume it.",
+        confirm="The run ends and keeps its weights. You cannot unpause it.",
     ),
     Action(
         Command.REPARTITION,

@@ -28,7 +28,7 @@ class Command(StrEnum):
     """What a person may ask of a run; `actions.ACTIONS` says how."""
 
     PAUSE = "pause"
-    RESUME = "resume"
+    UNPAUSE = "unpause"
     STOP = "stop"
     REPARTITION = "repartition"
     SWAP_COMBINER = "swap combiner"
@@ -57,14 +57,14 @@ ONWARD = ACTIVE - {_S.STOPPING}
 """States in which another epoch may begin."""
 
 
-_STEER = set(Command) - {_C.PAUSE, _C.RESUME, _C.STOP}
+_STEER = set(Command) - {_C.PAUSE, _C.UNPAUSE, _C.STOP}
 """Commands that change settings, not the state."""
 
 COMMANDS: Mapping[RunState, Mapping[Command, RunState]] = {
     # A pause may come before the first worker does: start() returns at once.
     _S.STARTING: {_C.PAUSE: _S.PAUSED, _C.STOP: _S.STOPPING, **dict.fromkeys(_STEER, _S.STARTING)},
     _S.RUNNING: {_C.PAUSE: _S.PAUSED, _C.STOP: _S.STOPPING, **dict.fromkeys(_STEER, _S.RUNNING)},
-    _S.PAUSED: {_C.RESUME: _S.RUNNING, _C.STOP: _S.STOPPING, **dict.fromkeys(_STEER, _S.PAUSED)},
+    _S.PAUSED: {_C.UNPAUSE: _S.RUNNING, _C.STOP: _S.STOPPING, **dict.fromkeys(_STEER, _S.PAUSED)},
     _S.STOPPING: {},
     _S.FINISHED: {},
     _S.STOPPED: {},
@@ -74,7 +74,7 @@ COMMANDS: Mapping[RunState, Mapping[Command, RunState]] = {
 
 EVENTS: Mapping[RunState, Mapping[RunEvent, RunState]] = {
     _S.STARTING: {_E.STARTED: _S.RUNNING, _E.ENDED: _S.FINISHED, _E.FAILED: _S.FAILED},
-    # A resume or stop may overtake the first worker: its event then changes nothing.
+    # An end of a pause, or a stop, may overtake the first worker: its event then changes nothing.
     _S.RUNNING: {_E.STARTED: _S.RUNNING, _E.ENDED: _S.FINISHED, _E.FAILED: _S.FAILED},
     _S.PAUSED: {_E.STARTED: _S.PAUSED, _E.ENDED: _S.FINISHED, _E.FAILED: _S.FAILED},
     _S.STOPPING: {_E.STARTED: _S.STOPPING, _E.ENDED: _S.STOPPED, _E.FAILED: _S.FAILED},
@@ -85,9 +85,9 @@ EVENTS: Mapping[RunState, Mapping[RunEvent, RunState]] = {
 """``{state: {event: next state}}``; what is missing is illegal."""
 
 _REASONS: Mapping[tuple[RunState, Command | None], str] = {
-    (_S.STARTING, _C.RESUME): "it is not paused.",
-    (_S.RUNNING, _C.RESUME): "it is not paused.",
-    (_S.PAUSED, _C.PAUSE): "it is paused already; resume it, or stop it.",
+    (_S.STARTING, _C.UNPAUSE): "it is not paused.",
+    (_S.RUNNING, _C.UNPAUSE): "it is not paused.",
+    (_S.PAUSED, _C.PAUSE): "it is paused already; unpause it, or stop it.",
     (_S.STOPPING, _C.STOP): "a stop is under way already; wait for it.",
     (_S.STOPPING, None): "it keeps its weights and ends now; start another run to continue.",
     (_S.FINISHED, None): "all its epochs are done; start another run to continue.",

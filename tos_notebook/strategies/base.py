@@ -84,7 +84,7 @@ class Strategy(Protocol):
     when: str
     """A line on when to choose it."""
     commands: frozenset[Command]
-    """What its runs obey: pause, resume and stop, and those others that a run does not refuse."""
+    """What its runs obey: pause, unpause and stop, and those others that a run does not refuse."""
 
     @property
     def default_sync(self) -> SyncMode:

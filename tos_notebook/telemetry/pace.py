@@ -22,7 +22,7 @@ WINDOW = 500
 """Milestones that count, of all workers together."""
 
 _SAME_WORK = {
-    *(Command.PAUSE, Command.RESUME, Command.STOP),
+    *(Command.PAUSE, Command.UNPAUSE, Command.STOP),
     *(Command.REPARTITION, Command.SWAP_STRATEGY),
 }
 """A pause is one long wait, which no median shows. The last two change nothing until the epoch

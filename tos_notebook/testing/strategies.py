@@ -78,8 +78,10 @@ def _survives_a_lost_worker(trial: Trial) -> None:
 
 
 def _pauses_and_continues(trial: Trial) -> None:
-    needed = {Command.PAUSE, Command.RESUME, Command.STOP}
-    require(needed <= trial.strategy.commands, "pause, resume and stop among its commands", "fewer")
+    needed = {Command.PAUSE, Command.UNPAUSE, Command.STOP}
+    require(
+        needed <= trial.strategy.commands, "pause, unpause and stop among its commands", "fewer"
+    )
     with trial.bench() as bench:
         bench.begin((ROWS,), 2, range(1))
         bench.run.command(Command.PAUSE)
@@ -87,7 +89,7 @@ def _pauses_and_continues(trial: Trial) -> None:
         bench.wait(CommandApplied, command=Command.PAUSE)
         before = bench.values()
         require(before["rows"] == 0, "no rows while it is paused", before)
-        bench.run.command(Command.RESUME)
+        bench.run.command(Command.UNPAUSE)
         ended()
         _same(bench)
     with trial.bench() as bench:
@@ -98,7 +100,7 @@ def _pauses_and_continues(trial: Trial) -> None:
         bench.wait(CommandApplied, command=Command.PAUSE)
         rows, held = bench.values()["rows"], bench.counted()
         require(rows == held, f"{held}, which milestones tell of, in a pause", rows)
-        bench.run.command(Command.RESUME)
+        bench.run.command(Command.UNPAUSE)
         bench.run.command(Command.STOP)
         ended()
 

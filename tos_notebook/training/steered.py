@@ -36,9 +36,9 @@ class SteeredRun:
         """Make every worker wait at its next milestone."""
         self.parts.training.command(Command.PAUSE)
 
-    def resume(self) -> None:
-        """Continue after a pause."""
-        self.parts.training.command(Command.RESUME)
+    def unpause(self) -> None:
+        """Continue after a pause; `tos_notebook.resume` continues from a checkpoint."""
+        self.parts.training.command(Command.UNPAUSE)
 
     def stop(self, timeout: float = 30.0, *, reason: str | None = None) -> Self:
         """Stop now and keep the weights; return when the run has ended.

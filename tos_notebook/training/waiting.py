@@ -38,6 +38,6 @@ def wait_for(
         if end is not None and time.monotonic() > end:
             raise WaitTimeout(
                 f"Run {run.parts.run_id} is {run.parts.state}, and {goal} did not come within "
-                f"{timeout:g} s. It continues: resume() it if it is paused, wait longer, or "
+                f"{timeout:g} s. It continues: unpause() it if it is paused, wait longer, or "
                 "stop() it."
             )

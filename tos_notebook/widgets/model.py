@@ -244,7 +244,7 @@ class RunModel:
         before, self._state = self._state, str(event.state)
         if before == "paused" and self._state == "running":
             self._workers.calm(event.time)
-            self._timeline.settle("resume", "in force")
+            self._timeline.settle("unpause", "in force")
         if self._state == "failed" and self._failure is not None:
             # The run's own words follow at its end; these are the same, sooner.
             self._error = failure(self._failure, None)

@@ -64,8 +64,8 @@ class Timeline:
     # -- commands ---------------------------------------------------------------------
 
     def _asked(self, event: events.CommandAccepted, time: float) -> None:
-        if event.command == "resume":
-            self.settle("pause", "refused", "resumed before every worker waited")
+        if event.command == "unpause":
+            self.settle("pause", "refused", "unpaused before every worker waited")
         self._command(time, event.command, event.detail, "asked", event.changes)
         if event.command == "chaos":
             level = "info" if event.detail.startswith("off") else "warning"

@@ -23,7 +23,7 @@ it is above the second."""
 LAG = 5.0
 
 CALM = 10.0
-"""Seconds after a resume, a join or a new layout in which no worker is said to be behind."""
+"""Seconds after a pause, a join or a new layout in which no worker is said to be behind."""
 
 FEWEST = 3
 """Workers among which one can be behind: the median of two is their mean."""

@@ -16,7 +16,7 @@ import type { RunRow } from "./protocol";
 import { inWords, sparkline, updateSparkline } from "./sparkline";
 import { stateOf, validated } from "./status-item";
 
-type Verb = "pause" | "resume" | "stop";
+type Verb = "pause" | "unpause" | "stop";
 
 /** Its first button covers the row. */
 export class Row {
@@ -92,9 +92,9 @@ export class Row {
     if (!usable && this.actions.contains(document.activeElement)) this.open.focus();
     this.actions.toggleAttribute("hidden", !usable);
     const { trans } = this.context;
-    this.toggle = state === "paused" ? "resume" : "pause";
+    this.toggle = state === "paused" ? "unpause" : "pause";
     if (this.toggle === "pause") label(this.pause, "‖", trans.__("Pause run %1", run));
-    else label(this.pause, "▶", trans.__("Resume run %1", run));
+    else label(this.pause, "▶", trans.__("Unpause run %1", run));
     for (const [button, ask] of [
       [this.pause, TOGGLE],
       [this.stop, STOP],

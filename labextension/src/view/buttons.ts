@@ -44,24 +44,24 @@ function pressedOnce(button: HTMLButtonElement): void {
   });
 }
 
-/** Pause while the run trains, resume while it is paused. */
+/** Pause while the run trains, unpause while it is paused. */
 export class Toggle {
   readonly button: HTMLButtonElement;
-  command: "pause" | "resume" = "pause";
+  command: "pause" | "unpause" = "pause";
   private readonly faces: Faces;
   private timer = 0;
 
   constructor(noteId: string, press: () => void) {
     this.button = create("pause", noteId);
     pressedOnce(this.button);
-    this.faces = new Faces(this.button, [`‖ ${t("Pause")}`, `▶ ${t("Resume")}`]);
+    this.faces = new Faces(this.button, [`‖ ${t("Pause")}`, `▶ ${t("Unpause")}`]);
     this.button.addEventListener("click", () => {
       if (!("fresh" in this.button.dataset)) press();
     });
   }
 
   draw(state: string): void {
-    const command = state === "paused" ? "resume" : "pause";
+    const command = state === "paused" ? "unpause" : "pause";
     if (command === this.command) return;
     this.command = command;
     this.button.dataset.tos = command;

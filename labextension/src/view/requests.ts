@@ -11,7 +11,7 @@ export interface Ask {
   setting?: string;
 }
 
-export const TOGGLE: Ask = { commands: ["pause", "resume"] };
+export const TOGGLE: Ask = { commands: ["pause", "unpause"] };
 export const STOP: Ask = { commands: ["stop"] };
 export const CHAOS: Ask = { commands: ["chaos"] };
 

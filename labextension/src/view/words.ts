@@ -28,7 +28,7 @@ const WORDS: Partial<Record<string, () => string>> = {
   refused: () => t("refused"),
   // Commands
   pause: () => t("pause"),
-  resume: () => t("resume"),
+  unpause: () => t("unpause"),
   // Their buttons and fields
   Repartition: () => t("Repartition"),
   Swap: () => t("Swap"),

@@ -156,7 +156,7 @@ describe("a run", () => {
     expect(openRun).toHaveBeenCalledExactlyOnceWith(kernel, "r1");
   });
 
-  it("can be paused, resumed and stopped, by buttons that say so", () => {
+  it("can be paused, unpaused and stopped, by buttons that say so", () => {
     kernel.tell([row(1)]);
     refresh();
     const [pause, stop] = [find('[data-tos="pause"]'), find('[data-tos="stop"]')];
@@ -166,9 +166,9 @@ describe("a run", () => {
     expect(kernel.command).toHaveBeenLastCalledWith("r1", "pause");
     kernel.tell([row(1, { state: "paused" })]);
     refresh();
-    expect(pause.getAttribute("aria-label")).toBe("Resume run 1");
+    expect(pause.getAttribute("aria-label")).toBe("Unpause run 1");
     pause.click();
-    expect(kernel.command).toHaveBeenLastCalledWith("r1", "resume");
+    expect(kernel.command).toHaveBeenLastCalledWith("r1", "unpause");
     stop.click();
     vi.advanceTimersByTime(SETTLE);
     stop.click();

@@ -22,7 +22,7 @@ const asked = vi.mocked(showDialog);
 const complaint = vi.mocked(Notification.error);
 
 const STEER = {
-  pauseResume: "tos-notebook:pause-resume",
+  pauseUnpause: "tos-notebook:pause-unpause",
   stop: "tos-notebook:stop",
   repartition: "tos-notebook:repartition",
   swapCombiner: "tos-notebook:swap-combiner",
@@ -59,7 +59,7 @@ describe("steering", () => {
     kernel.show(row());
     const labels = (): string[] => STEERING.map((id) => commands.label(id));
     const titles = table.map(({ title }) => title);
-    expect(labels()).toEqual(titles.filter((title) => title !== "Resume Training"));
+    expect(labels()).toEqual(titles.filter((title) => title !== "Unpause Training"));
     kernel.show(row({ state: "paused" }));
     expect(labels()).toEqual(titles.filter((title) => title !== "Pause Training"));
   });
@@ -88,15 +88,15 @@ describe("steering", () => {
     expect(enabled()).toEqual([COMMANDS.openPanel]);
   });
 
-  it("pauses, and resumes what is paused", async () => {
-    expect(commands.label(STEER.pauseResume)).toBe("Pause Training");
-    await commands.execute(STEER.pauseResume);
+  it("pauses, and unpauses what is paused", async () => {
+    expect(commands.label(STEER.pauseUnpause)).toBe("Pause Training");
+    await commands.execute(STEER.pauseUnpause);
     kernel.show(row({ state: "paused" }));
-    expect(commands.label(STEER.pauseResume)).toBe("Resume Training");
-    await commands.execute(STEER.pauseResume);
+    expect(commands.label(STEER.pauseUnpause)).toBe("Unpause Training");
+    await commands.execute(STEER.pauseUnpause);
     expect(kernel.command.mock.calls).toEqual([
       ["run-3", "pause", {}],
-      ["run-3", "resume", {}],
+      ["run-3", "unpause", {}],
     ]);
   });
 

@@ -531,10 +531,10 @@ def test_a_pause_that_was_resumed_before_it_took_effect_is_not_reported() -> Non
     members = [begin(training, partition, task=partition) for partition in range(2)]
     training.command(Command.PAUSE, "")
     wait_in(training, members[0])
-    training.command(Command.RESUME, "")
+    training.command(Command.UNPAUSE, "")
     assert training.poll(members[1], Poll(0)).directive is Directive.GO
     assert applied(events, "pause") == 0
-    assert [event.command for event in of(CommandAccepted, events)] == ["pause", "resume"]
+    assert [event.command for event in of(CommandAccepted, events)] == ["pause", "unpause"]
 
 
 def test_a_setting_changed_while_paused_does_not_end_the_pause() -> None:
@@ -682,7 +682,7 @@ def test_every_worker_is_known_to_the_store_before_it_may_push_by_the_new_rule()
     assert training.poll(members[1], Poll(0)).settings_version == 0
     assert training.settings.strategy.combiner is slow
     training.command(Command.PAUSE, "")
-    training.command(Command.RESUME, "")
+    training.command(Command.UNPAUSE, "")
     with pytest.raises(RemoteProtocolError, match="settings_version"):
         training.push(members[1], push(0, settings_version=1), update(3))
     assert training.store.combiner is slow
@@ -1018,7 +1018,7 @@ def test_the_model_never_gets_half_a_push(kind: Any) -> None:
     assert program.values[-1] == 5
 
 
-@pytest.mark.parametrize("how", ["resume", "stop", "failure", "end"])
+@pytest.mark.parametrize("how", ["unpause", "stop", "failure", "end"])
 def test_a_long_poll_ends_with_what_it_waits_for(how: str) -> None:
     paused = threading.Event()
 
@@ -1032,12 +1032,12 @@ def test_a_long_poll_ends_with_what_it_waits_for(how: str) -> None:
     polling = Aside(lambda: training.poll(member, Poll(0)))
     assert paused.wait(LIMIT)
     {
-        "resume": lambda: training.command(Command.RESUME, ""),
+        "unpause": lambda: training.command(Command.UNPAUSE, ""),
         "stop": lambda: training.command(Command.STOP, ""),
         "failure": lambda: training.fail(TosError("x")),
         "end": training.settle,
     }[how]()
-    expected = Directive.GO if how == "resume" else Directive.STOP
+    expected = Directive.GO if how == "unpause" else Directive.STOP
     assert polling.result().directive is expected
 
 

@@ -248,7 +248,7 @@ def test_a_pause_and_a_barrier_do_not_wait_for_each_other() -> None:
     assert crew.push(1).directive is WAIT
     assert crew.waits(1)
     assert [event.command for event in of(CommandApplied, crew.events)] == ["pause"]
-    crew.training.command(Command.RESUME, "")
+    crew.training.command(Command.UNPAUSE, "")
     assert not crew.waits(0)
     assert not crew.waits(1)
 

@@ -231,7 +231,7 @@ def test_the_facts_follow_a_worker_from_its_join_to_its_last_epoch() -> None:
     training.command(Command.PAUSE, "")
     training.poll(one, Poll(0))
     assert (known().members[0].doing, known().state) == (Doing.WAIT, "paused")
-    training.command(Command.RESUME, "")
+    training.command(Command.UNPAUSE, "")
     training.finish(one, finish(0, 1, 1))
     assert (known().members, list(known().missing)) == ([], [1])
 

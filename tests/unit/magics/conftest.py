@@ -170,8 +170,8 @@ class FakeRun:
     def pause(self) -> None:
         self.asked.append("pause")
 
-    def resume(self) -> None:
-        raise InvalidTransition(self.state, "resume", "it is not paused.")
+    def unpause(self) -> None:
+        raise InvalidTransition(self.state, "unpause", "it is not paused.")
 
     def repartition(self, partitions: int) -> None:
         self.asked.append(partitions)

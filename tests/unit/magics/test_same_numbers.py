@@ -139,7 +139,7 @@ def test_all_who_tell_of_a_run_agree_while_it_is_paused_and_at_its_end(
     assert paused["to go"] is None
 
     run.chaos()
-    run.resume()
+    run.unpause()
     run.wait(60)
     ended = said(run, told, cells)
     (saved,) = tos.runs(str(tmp_path), spark=spark_context)

@@ -69,18 +69,10 @@ def test_a_saved_run_goes_on_with_limits_of_its_own(cells: Cells, saved: Saved) 
     assert not {"stall_timeout", "worker_timeout"} & {*left_out}
 
 
-def test_a_run_of_this_notebook_and_a_saved_one_are_not_both_meant(
-    cells: Cells, saved: Saved
-) -> None:
-    assert "got both, hdfs:///runs/run-7 and 1" in cells.fails(
-        "%tos_resume hdfs:///runs/run-7 --run 1"
-    )
+def test_a_pause_ends_by_another_word(cells: Cells, saved: Saved) -> None:
+    assert "%tos_unpause ends a pause" in cells.fails("%tos_resume --data x")
+    assert "unknown option --run" in cells.fails("%tos_resume hdfs:///runs/run-7 --run 1")
     assert not saved.asked
-
-
-def test_what_goes_with_a_saved_run_needs_one(cells: Cells, saved: Saved) -> None:
-    assert "--data goes with a saved run: %tos_resume URI" in cells.fails("%tos_resume --data x")
-    assert "--worker-timeout goes with" in cells.fails("%tos_resume --worker-timeout 0")
 
 
 def test_saved_runs_are_listed_and_none_is_said(cells: Cells, saved: Saved) -> None:

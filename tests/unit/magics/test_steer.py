@@ -239,7 +239,8 @@ def test_runs_are_a_table(cells: Cells, runs: list[Any]) -> None:
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        ("%tos_resume", "InvalidTransition: Cannot resume while the run is running"),
+        ("%tos_unpause", "InvalidTransition: Cannot unpause while the run is running"),
+        ("%tos_resume", "expected URI (a saved run's folder; %tos_unpause ends a pause), such as"),
         ("%tos_pause --run 7", "or number, got '7'. There are runs 1 (wide), 2; %tos_runs"),
         ("%tos_pause --rum 7", "Did you mean --run?"),
         ("%tos_pause now", "Expected a run's variable, name or number, got 'now'"),

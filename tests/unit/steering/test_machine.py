@@ -26,7 +26,7 @@ STEER = {C.REPARTITION, C.SWAP_COMBINER, C.SWAP_STRATEGY, C.SET, C.CHAOS}
 LEGAL = {
     S.STARTING: {C.PAUSE: S.PAUSED, C.STOP: S.STOPPING},
     S.RUNNING: {C.PAUSE: S.PAUSED, C.STOP: S.STOPPING},
-    S.PAUSED: {C.RESUME: S.RUNNING, C.STOP: S.STOPPING},
+    S.PAUSED: {C.UNPAUSE: S.RUNNING, C.STOP: S.STOPPING},
 }
 OVER = {S.FINISHED, S.STOPPED, S.FAILED}
 
@@ -84,11 +84,11 @@ def test_a_pause_given_before_the_first_worker_holds_when_it_joins() -> None:
     machine = Machine()
     machine.command(C.PAUSE)
     assert machine.event(E.STARTED) is S.PAUSED
-    assert machine.command(C.RESUME) is S.RUNNING
+    assert machine.command(C.UNPAUSE) is S.RUNNING
 
 
 def test_the_reason_tells_what_to_do() -> None:
-    with pytest.raises(InvalidTransition, match="resume it, or stop it"):
+    with pytest.raises(InvalidTransition, match="unpause it, or stop it"):
         machine_in(S.PAUSED).command(C.PAUSE)
     with pytest.raises(InvalidTransition, match="start another run"):
         machine_in(S.FINISHED).command(C.SET)

@@ -52,7 +52,7 @@ def test_settings_that_do_not_apply_are_refused(
 def test_neither_combiners_nor_strategies_are_swapped() -> None:
     commands = TensorFlowCluster.commands
     assert not {Command.SWAP_COMBINER, Command.SWAP_STRATEGY} & commands
-    assert {Command.PAUSE, Command.RESUME, Command.STOP, Command.SET} <= commands
+    assert {Command.PAUSE, Command.UNPAUSE, Command.STOP, Command.SET} <= commands
 
 
 def test_settings_come_back_from_plain_values() -> None:

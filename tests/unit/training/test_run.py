@@ -569,7 +569,7 @@ def test_it_waits_until_that_much_is_trained(setting: Setting) -> None:
     with pytest.raises(WaitTimeout, match="is paused, and 1 more milestones did not come"):
         run.wait_for(milestones=1, timeout=0.01)
     assert run.status.milestones == 0
-    run.resume()
+    run.unpause()
     run.wait_for(milestones=3, each=True)
     assert run.history["partition"].value_counts().min() >= 3
     epoch = run.status.epoch
@@ -674,7 +674,7 @@ def test_a_stop_that_takes_too_long_says_so_and_goes_on(
 
 COMMANDS: dict[str, Callable[[Run], object]] = {
     "pause": lambda run: run.pause(),
-    "resume": lambda run: run.resume(),
+    "unpause": lambda run: run.unpause(),
     "repartition": lambda run: run.repartition(3),
     "swap_combiner": lambda run: run.swap_combiner("easgd"),
     "set": lambda run: run.set(sync_interval=3),
@@ -710,7 +710,7 @@ def test_after_the_end_every_command_is_refused(setting: Setting, command: str) 
         (lambda run: run.set(learning_rate=0.1), InvalidTransition),
         (lambda run: run.swap_combiner("esagd"), CombinerError),
         (lambda run: run.swap_strategy("pss"), ConfigError),
-        (lambda run: run.resume(), InvalidTransition),
+        (lambda run: run.unpause(), InvalidTransition),
     ],
     ids=[
         "repartition",
@@ -720,7 +720,7 @@ def test_after_the_end_every_command_is_refused(setting: Setting, command: str) 
         "learning rate",
         "combiner",
         "strategy",
-        "resume",
+        "unpause",
     ],
 )
 def test_a_command_that_makes_no_sense_changes_nothing(
@@ -754,7 +754,7 @@ def test_pause_and_resume_show_in_state_and_events(setting: Setting) -> None:
     assert paused.wait(LIMIT)
     assert run.state == "paused"
     rows = run.parameters()["rows"].item()
-    run.resume()
+    run.unpause()
     run.wait(LIMIT)
     assert rows < ROWS
     states = [event.state for event in of(StateChanged, setting.events)]
@@ -1003,7 +1003,7 @@ class Deaf(ParameterServer):
     """Obeys what every run must."""
 
     name = "deaf"
-    commands = frozenset({Command.PAUSE, Command.RESUME, Command.STOP})
+    commands = frozenset({Command.PAUSE, Command.UNPAUSE, Command.STOP})
 
 
 @pytest.mark.parametrize(
@@ -1022,11 +1022,11 @@ def test_a_command_that_the_strategy_does_not_obey_is_refused_and_changes_nothin
     run = Run(replace(setting.start().wait(LIMIT).parts, strategy=Deaf()))
     before = run.settings
     with pytest.raises(
-        InvalidTransition, match=r"'deaf' obeys pause, resume, stop only. Train with .*'ps'"
+        InvalidTransition, match=r"'deaf' obeys pause, unpause, stop only. Train with .*'ps'"
     ):
         ask(run)
     assert run.settings == before
-    assert set(RunFacts(run).actions) == {"pause", "resume", "stop"}
+    assert set(RunFacts(run).actions) == {"pause", "unpause", "stop"}
 
 
 class Bare:

@@ -359,7 +359,7 @@ def test_what_is_set_before_the_epoch_ends_stays_in_force(setting: Swapping) -> 
         run.swap_strategy(AllReduce("parameters", algorithm="star"), sync_interval=3)
         run.set(sync="ssp:3")
         run.swap_combiner("easgd")
-        run.resume()
+        run.unpause()
 
     run = setting.go({0: ask}, epochs=2)
     settings = run.settings

@@ -72,9 +72,9 @@ class FakeRun:
         self.state = "paused"
         self.told.append(("pause",))
 
-    def resume(self) -> None:
+    def unpause(self) -> None:
         self.state = "running"
-        self.told.append(("resume",))
+        self.told.append(("unpause",))
 
     def stop(self) -> None:
         self.told.append(("stop",))

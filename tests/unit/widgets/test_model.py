@@ -216,13 +216,13 @@ def steady(model: RunModel, time: float, slowest: float = 0.4, count: int = 30) 
             model(milestone(time, partition=partition, compute=compute, exchange=0.0))
 
 
-@pytest.mark.parametrize("change", ["resume", "join", "repartition"])
+@pytest.mark.parametrize("change", ["unpause", "join", "repartition"])
 def test_after_a_change_the_workers_have_time_to_find_their_pace(change: str) -> None:
     model = running()
     steady(model, 1.0)
     notes(model, 1.0)
     assert notes(model, 9.0)[0] == "behind: nothing heard of it for 8 s"
-    if change == "resume":
+    if change == "unpause":
         model(events.StateChanged(9.0, "paused"))
         model(events.StateChanged(9.0, "running"))
     elif change == "join":
@@ -351,9 +351,9 @@ def test_a_pause_that_is_overtaken_never_was_in_force() -> None:
     model = running()
     model(events.CommandAccepted(1.0, "pause", ""))
     model(events.StateChanged(1.0, "paused"))
-    model(events.CommandAccepted(2.0, "resume", ""))
+    model(events.CommandAccepted(2.0, "unpause", ""))
     model(events.StateChanged(2.0, "running"))
-    assert commands(model) == [("pause", "refused"), ("resume", "in force")]
+    assert commands(model) == [("pause", "refused"), ("unpause", "in force")]
 
 
 def test_the_end_settles_what_is_open() -> None:

@@ -27,7 +27,7 @@ FILE = Path(__file__).parents[3] / "labextension/tests/kernel-commands.json"
 
 ASKED: dict[str, tuple[str, dict[str, Any]]] = {
     "pause": ("pause", {}),
-    "resume": ("resume", {}),
+    "unpause": ("unpause", {}),
     "stop": ("stop", {}),
     "repartition": ("repartition", {"partitions": 8}),
     "swap combiner": ("swap combiner", {"combiner": "easgd"}),
@@ -55,7 +55,7 @@ def commanded() -> list[Event]:
     epochs = Epochs(None, training, None, source, RunPlan(RunOptions(), 2), events.append)  # type: ignore[arg-type]
     easgd, slow = get("easgd"), Slow(5, worker=1)
     training.command(Command.PAUSE)
-    training.command(Command.RESUME)
+    training.command(Command.UNPAUSE)
     sync, rate = as_sync("bsp"), 0.01
     detail = f"learning_rate={rate}, sync={sync}"
     training.change_settings(Command.SET, detail, learning_rate=rate, sync=sync)

@@ -48,7 +48,7 @@ def desk() -> Desk:
     [
         ("pause", {}, ("pause",), "milestone"),
         ("pause", None, ("pause",), "milestone"),
-        ("resume", {}, ("resume",), "now"),
+        ("unpause", {}, ("unpause",), "now"),
         ("stop", {}, ("stop",), "milestone"),
         ("repartition", {"partitions": 4}, ("repartition", 4), "epoch"),
         ("swap combiner", {"combiner": "easgd"}, ("swap combiner", "easgd"), "milestone"),

@@ -213,7 +213,7 @@ def test_who_waits_is_struck_in_the_milestone_after_it(serve: Any) -> None:
     def poll(member: Any, message: Any) -> Any:
         polls.append(message)
         if len(polls) == 1:
-            training.command(Command.RESUME, "")
+            training.command(Command.UNPAUSE, "")
         return before(member, message)
 
     training.requests.poll = poll  # type: ignore[method-assign]

@@ -90,7 +90,7 @@ def test_a_pause_stands_still_and_a_resume_goes_on_at_once(serve: Any, kind: str
     # Each worker ended the batch it was at, and began no other.
     assert (pushed, [len(program.batches) for program in programs]) == (14, [6, 8])
     assert training.store.version == 14
-    training.command(Command.RESUME, "")
+    training.command(Command.UNPAUSE, "")
     for worker in workers:
         worker.result()
     assert center(training) == {"total": numbers(40).sum(), "rows": 40}
@@ -107,7 +107,7 @@ def test_a_worker_that_joins_while_paused_waits_before_it_trains(serve: Any) -> 
     worker = Aside(lambda: serve(training).work(program, columns=1))
     events.wait_for(CommandApplied, _is_pause)
     assert not program.batches
-    training.command(Command.RESUME, "")
+    training.command(Command.UNPAUSE, "")
     worker.result()
     assert center(training)["rows"] == 3
 
@@ -252,7 +252,7 @@ def test_a_swap_while_paused_holds_from_the_first_push_after_it(serve: Any, code
     # A step of int8 is a 127th of the largest value.
     near = 0 if codec == "fp32" else 4 / 127
     assert center(training)["total"] == pytest.approx(3, abs=near)
-    training.command(Command.RESUME, "")
+    training.command(Command.UNPAUSE, "")
     worker.result()
     # As after a swap while it trains: row 3 makes 6, both move to 4.5; row 4 makes 8.5.
     assert center(training)["total"] == pytest.approx(6.5, abs=3 * near)

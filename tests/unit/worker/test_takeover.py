@@ -131,7 +131,7 @@ def test_a_zombie_that_waits_fails_and_does_not_pass_for_done(serve: Any, kind: 
     training.join(join(task=1), False)
     with pytest.raises(SessionClosed, match="later attempt"):
         first.result()
-    training.command(Command.RESUME, "")
+    training.command(Command.UNPAUSE, "")
     served.work(Counting(), task=2, **WORK)
     assert center(training) == EXACT
 

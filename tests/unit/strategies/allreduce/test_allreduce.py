@@ -114,7 +114,7 @@ def test_a_pause_holds_all_workers_at_one_step(algorithm: str) -> None:
         version = run.run.parameters.version
         assert version == len({(e.epoch, e.sequence) for e in steps})
         assert {e.staleness for e in steps} == {0}
-        run.run.command(Command.RESUME)
+        run.run.command(Command.UNPAUSE)
         run.run.command(Command.STOP)
         ended()
 

@@ -175,7 +175,7 @@ def test_another_learning_rate_while_workers_come_back_from_a_pause_is_the_same_
         pausing.set()
         assert held.wait(LIMIT)
         program.trains.clear()
-        run.run.command(Command.RESUME)
+        run.run.command(Command.UNPAUSE)
         assert program.trains.wait(LIMIT)
         run.run.change_settings(Command.SET, "", learning_rate=0.25)
         pausing.clear()

@@ -219,7 +219,7 @@ def test_a_pause_before_the_first_job_holds_it(bench: Callable[..., Jobs]) -> No
     training = in_steps(jobs)
     wait_until(run, lambda: applied(run) == [Command.PAUSE])
     assert not milestones(run)
-    run.run.command(Command.RESUME)
+    run.run.command(Command.UNPAUSE)
     training.result(LIMIT)
     assert run.run.parameters.version == 3
 

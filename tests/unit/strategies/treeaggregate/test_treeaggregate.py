@@ -165,7 +165,7 @@ def test_a_pause_holds_all_workers_at_one_iteration_and_a_stop_ends_them() -> No
         run.wait(CommandApplied, command=Command.PAUSE)
         epochs = {e.epoch for e in run.events if isinstance(e, MilestoneCommitted)}
         assert run.run.parameters.version == len(epochs)
-        run.run.command(Command.RESUME)
+        run.run.command(Command.UNPAUSE)
         run.run.command(Command.STOP)
         ended()
 

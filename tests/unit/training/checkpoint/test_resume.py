@@ -93,7 +93,7 @@ def test_a_saved_run_is_listed_looked_at_and_resumed(spark_context: Any, stopped
     run.pause()
     with pytest.raises(InvalidTransition, match="trains in this process"):
         tos.resume(stopped, spark=spark_context)
-    run.resume()
+    run.unpause()
     run.wait(LIMIT)
     assert (run.run_id, run.name) == (found.run, "short")
     assert run.parameters()["total"].tolist() == [3 * X.sum(), 3 * len(X)]
