@@ -305,10 +305,8 @@ class JobRestarted(Event):
 
     def __str__(self) -> str:
         when = f"in {self.delay:g} s" if self.delay else "at once"
-        return (
-            f"The Spark job lost its workers and restarts {when} ({self.restarts} of at most "
-            f"{self.limit} restarts in a row): {self.reason}"
-        )
+        count = f"{self.restarts} of at most {self.limit} restarts in a row"
+        return f"The Spark job lost its workers and restarts {when} ({count}): {self.reason}"
 
 
 @dataclass(slots=True)
@@ -320,6 +318,8 @@ class CommandAccepted(Event):
     """In words, what was asked for."""
     changes: Mapping[str, str] = field(default_factory=dict)
     """The settings of ``set`` by name, as text."""
+    source: str = "Python"
+    """Who asked for it; see `tos_notebook.Run.events`."""
 
 
 @dataclass(slots=True)

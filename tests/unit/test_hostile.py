@@ -20,6 +20,7 @@ from tests.support.hostile import LONG, TEXTS
 from tests.support.settings import SETTINGS
 from tests.unit.telemetry.samples import milestone, started
 from tests.unit.widgets.support import FakeRun, mimebundle
+from tos_notebook.common.rows import Rows
 from tos_notebook.errors import (
     CheckpointError,
     ConfigError,
@@ -167,6 +168,7 @@ class CardRun(FakeRun):
         self.history = pd.DataFrame({"epoch": [1], "loss": [0.5], "samples": [10]})
         row = {"time": 1.0, "epoch": 1, "samples": 10, text: 0.25}
         self.validation = pd.DataFrame([row])
+        self.events = Rows()
         combiner: Any = text
         self.settings = replace(SETTINGS, combiner=combiner)
 

@@ -51,7 +51,7 @@ class Rows(list[dict[str, Any]]):
 def _text(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name}={item!r}" for name, item in value.items())
-    return str(value)
+    return "" if value is None else str(value)
 
 
 def _line(parts: Any, widths: list[int]) -> str:

@@ -17,6 +17,7 @@ from ..chaos.state import Chaos
 from ..errors import SessionClosed, TosError, WorkerError, blamed
 from ..events import CommandAccepted, Event, StateChanged, WorkerLost
 from ..steering.machine import Command, Machine, RunEvent, RunState
+from ..steering.source import source
 from ..wire.messages import Directive
 from ..wire.settings import WorkerSettings
 from .acknowledgements import Acknowledgements
@@ -202,7 +203,8 @@ class ControlState:
             self.machine.command(command)
             if command is Command.STOP:
                 self.reason = detail or None
-            self.publish(CommandAccepted(time.time(), command, detail, changes or {}))
+            asked = CommandAccepted(time.time(), command, detail, changes or {}, source())
+            self.publish(asked)
             self.report_state(before)
             if command in ENDS_PAUSE:
                 self.acknowledgements.expect_pause(command is Command.PAUSE)

@@ -14,6 +14,7 @@ from ..errors import ConfigError, TosError
 from ..readable import counted, numbered
 from ..steering.actions import ACTIONS, Action, When
 from ..steering.machine import Command
+from ..steering.source import commands_from
 from .find import is_cluster, named
 from .text import say, training
 
@@ -112,8 +113,9 @@ ALSO_SET: Mapping[str, Command] = {
 def act(action: Action, namespace: Mapping[str, Any], options: Namespace) -> None:
     """Do what a magic asks of a run, and say so."""
     run = find_run(namespace, options.run)
-    for asked, given in _parts(action, options):
-        _ask(run, asked, given, namespace, "settings" in options)
+    with commands_from(f"%{action.magic}"):
+        for asked, given in _parts(action, options):
+            _ask(run, asked, given, namespace, "settings" in options)
 
 
 def _parts(action: Action, options: Namespace) -> list[tuple[Action, dict[str, Any]]]:

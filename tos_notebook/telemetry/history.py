@@ -13,10 +13,12 @@ import numpy as np
 
 from .. import events
 from ..common.arrays import Array
+from ..common.rows import Rows
 from ..readable import free_name
 from ..steering.links import LinkRates
 from ..steering.status import Progress
 from .pace import PaceMeter, Paces
+from .steered import SteeringLog
 from .tally import Tally, Totals, WorkerKey, WorkerTally
 
 if TYPE_CHECKING:
@@ -72,6 +74,7 @@ class History:
         self._lock = threading.Lock()
         self._tally = Tally()
         self._pace = PaceMeter()
+        self._steered = SteeringLog()
         self._columns: dict[str, Column] = {
             name: [] if kind == "s" else array(kind) for name, kind in _FIELDS.items()
         }
@@ -88,6 +91,7 @@ class History:
         with self._lock:
             self._tally(event)
             self._pace(event)
+            self._steered(event, self._tally)
             if isinstance(event, events.MilestoneCommitted):
                 self._recent.append(event)
                 if len(self._recent) >= _RECENT:
@@ -185,6 +189,11 @@ class History:
         if self._tally.uncounted:
             table["staleness_max"] = math.nan
         return table.sort_values(["executor", "host", "partition"], ignore_index=True)
+
+    def steered(self) -> Rows:
+        """Return what the run was told; see `tos_notebook.Run.events`."""
+        with self._lock:
+            return self._steered.rows()
 
     def paces(self) -> Paces:
         """Return what workers do with their time of late."""

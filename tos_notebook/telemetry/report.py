@@ -34,7 +34,7 @@ h1, th, td {{ overflow-wrap: anywhere; }}
 </table>
 <h2>Training</h2>
 {figure}
-<h2>Workers</h2>
+{steered}<h2>Workers</h2>
 <div class="scroll">{workers}</div>
 {links}</body>
 </html>
@@ -73,6 +73,7 @@ def write_report(
         title=escape(readable(title)),
         facts="\n".join(_fact(name, value) for name, value in facts.items()),
         figure=figure(history).to_html(full_html=False, include_plotlyjs=True),
+        steered=_steering_table(history),
         workers=_workers_table(history),
         links=_links_table(history.links()),
     )
@@ -96,6 +97,12 @@ def _links_table(found: LinkRates) -> str:
     heads = "".join(f'<th scope="col">{name}</th>' for name in ("from", "to", "bytes a second"))
     more = f"<p>And {counted(found.more, 'link')} more.</p>\n" if found.more else ""
     return f"<h2>Links</h2>\n<table>\n<tr>{heads}</tr>\n{rows}\n</table>\n{more}"
+
+
+def _steering_table(history: History) -> str:
+    """Return what the run was told; nothing if it was told nothing."""
+    table = history.steered()._repr_html_()
+    return "" if table is None else f'<h2>Steering</h2>\n<div class="scroll">{table}</div>\n'
 
 
 def _workers_table(history: History) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..blocks.skips import Skipped
 from ..common.arrays import Array
 from ..common.checks import with_known_options
+from ..common.rows import Rows
 from ..errors import ConfigError
 from ..events import Stalled
 from ..inference.predictor import BATCH_SIZE
@@ -119,6 +120,20 @@ class Run(SteeredRun):
     def validation(self) -> pd.DataFrame:
         """Every evaluation so far; see `tos_notebook.telemetry.history.History.validation`."""
         return self.parts.history.validation()
+
+    @property
+    def events(self) -> Rows:
+        """What the run was told while it trained, and since when that is in force; a table.
+
+        A list of dicts, oldest first, of the latest 1,000 commands. ``seconds`` since the run's
+        start, ``epoch`` (from 1) and ``milestones`` of all workers say when it was asked for,
+        ``command`` and ``detail`` what, ``source`` by whom: ``"Python"``, a magic such as
+        ``"%tos_set"``, ``"view"``, ``"callbacks="``, ``"learning_rate="`` (a schedule),
+        ``"stop_when="``, or ``"the run"`` itself. ``state`` is ``"asked"``, ``"in force"`` or
+        ``"no effect"``, and ``since`` the seconds from which it was in force, or None. Of the
+        learning rates of a schedule the last one is there; ``times`` counts them.
+        """
+        return self.parts.history.steered()
 
     @property
     def settings(self) -> RunSettings:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from ..cluster.connect import connect
 from ..cluster.storage import Storage
 from ..codecs.pair import PLAIN
+from ..common.rows import Rows
+from ..events import RunFinished
 from ..telemetry.history import History
 from . import factory
 from .checkpoint.folder import Folder
@@ -26,6 +28,9 @@ COLUMNS = (
     "run", "name", "state", "epoch", "epochs", "milestones", "samples", "loss", "when", "size",
 )  # fmt: skip
 """Of a list of runs."""
+
+ENDED = ("finished", "stopped", "failed")
+"""States of a run of which no more will come."""
 
 
 class SavedRun(RunSummary):
@@ -76,6 +81,11 @@ class SavedRun(RunSummary):
         """Every milestone until the checkpoint; see `tos_notebook.Run.history`."""
         return self._told().frame()
 
+    @property
+    def events(self) -> Rows:
+        """What the run was told until the checkpoint; see `tos_notebook.Run.events`."""
+        return self._told().steered()
+
     def figure(self) -> go.Figure:
         """Return loss and staleness over samples as a plotly figure."""
         from ..telemetry.figure import figure
@@ -98,6 +108,9 @@ class SavedRun(RunSummary):
         history = History()
         for event in past(self._folder, last(self._folder)[1].history):
             history(event)
+        if self.when is not None and self.state in ENDED:
+            # It came after the checkpoint.
+            history(RunFinished(self.when.timestamp(), self.state))
         return history
 
 

@@ -13,6 +13,7 @@ from ..common.threads import in_thread
 from ..errors import ConfigError, TosError
 from ..steering.actions import Action, When
 from ..steering.machine import Command
+from ..steering.source import VIEW, commands_from
 from .facts import RunFacts
 from .model import RunModel
 from .news import Plain
@@ -82,7 +83,13 @@ class Steering:
         run = self._facts.run
         if run is None:
             raise TosError(GONE)
-        self._start(name, lambda: perform(run, action, given))
+
+        def act() -> None:
+            # On the thread that calls the run.
+            with commands_from(VIEW):
+                perform(run, action, given)
+
+        self._start(name, act)
         return action.when
 
     def _start(self, name: str, call: Callable[[], object]) -> None:

@@ -11,6 +11,7 @@ from tests.unit.magics.conftest import Cells, Engine
 from tos_notebook.chaos import Kill, Slow
 from tos_notebook.errors import WorkerError
 from tos_notebook.steering.links import LinkRate, LinkRates
+from tos_notebook.steering.source import source
 from tos_notebook.strategies import AllReduce
 
 LINE = "%tos_train --model program --data train"
@@ -94,6 +95,15 @@ def test_the_variable_is_the_name_unless_it_is_the_default(cells: Cells, engine:
     for options in ("-o wide", "-o a --name 'very deep'", "-o run", ""):
         cells(f"{LINE} {options}")
     assert [run.name for run in engine.runs] == ["wide", "very deep", None, None]
+
+
+def test_the_run_knows_which_magic_asked(cells: Cells, runs: list[Any]) -> None:
+    found: list[str] = []
+    runs[1].pause = lambda: found.append(source())
+    runs[1].swap_combiner = lambda combiner: found.append(source())
+    cells("%tos_pause")
+    cells("%tos_set combiner=easgd")
+    assert (found, source()) == (["%tos_pause", "%tos_set"], "Python")
 
 
 def test_a_combiner_of_the_notebook(cells: Cells, runs: list[Any]) -> None:

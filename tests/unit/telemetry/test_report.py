@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.telemetry.samples import milestone, started
+from tos_notebook.events import CommandAccepted
 from tos_notebook.telemetry.history import History
 from tos_notebook.telemetry.report import write_report
 
@@ -55,6 +56,14 @@ def test_a_report_shows_facts_and_workers(tmp_path: Path) -> None:
     page = write(tmp_path / "r.html", milestone(executor="exec-7", samples=4321), accuracy="0.97")
     for expected in ("Digits", "accuracy", "0.97", "exec-7", "4321", "samples_per_second"):
         assert expected in page.text
+
+
+def test_a_report_shows_what_the_run_was_told(tmp_path: Path) -> None:
+    asked = CommandAccepted(2.0, "set", "sync=<b>", {}, "view")
+    page = write(tmp_path / "r.html", started(), milestone(), asked)
+    for expected in ("Steering", "sync=<b>", "view"):
+        assert expected in page.text
+    assert "Steering" not in write(tmp_path / "r.html", started(), milestone()).text
 
 
 def test_a_report_of_steps_made_together_says_what_each_link_carried(tmp_path: Path) -> None:

@@ -739,7 +739,7 @@ def test_a_command_that_makes_no_sense_changes_nothing(
     assert setting.program.written == [exact(1)]
 
 
-def test_pause_and_resume_show_in_state_and_events(setting: Setting) -> None:
+def test_pause_and_unpause_show_in_state_and_events(setting: Setting) -> None:
     paused = threading.Event()
 
     def watch(event: Event) -> None:
@@ -759,6 +759,9 @@ def test_pause_and_resume_show_in_state_and_events(setting: Setting) -> None:
     assert rows < ROWS
     states = [event.state for event in of(StateChanged, setting.events)]
     assert states == ["running", "paused", "running", "finished"]
+    told = [(row["command"], row["source"], row["state"]) for row in run.events]
+    assert told == [("pause", "Python", "in force"), ("unpause", "Python", "in force")]
+    assert run.events[0]["detail"] == "every worker waits"
     assert setting.program.written == [exact(1)]
 
 

@@ -10,6 +10,7 @@ from tests.support.settings import SAMPLED, TOGETHER
 from tests.unit.telemetry.samples import started
 from tests.unit.widgets.support import FACTS, FakeRun
 from tos_notebook.chaos import Kill, Slow
+from tos_notebook.steering.source import source
 from tos_notebook.strategies import AllReduce, TreeAggregate
 from tos_notebook.widgets.control import Steering
 from tos_notebook.widgets.facts import RunFacts
@@ -76,6 +77,13 @@ def test_a_command_reaches_the_run_and_is_answered(
 ) -> None:
     assert desk.ask(command, arguments) == (True, when)
     assert desk.run.told == [told]
+
+
+def test_the_run_knows_that_a_view_asked(desk: Desk) -> None:
+    found: list[str] = []
+    desk.run.pause = lambda: found.append(source())  # type: ignore[method-assign]
+    assert desk.ask("pause") == (True, "milestone")
+    assert (found, source()) == (["view"], "Python")
 
 
 @pytest.mark.parametrize(

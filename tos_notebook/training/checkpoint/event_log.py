@@ -20,10 +20,10 @@ from ...persist.values import require_plain
 _KINDS: dict[str, type[Event]] = {
     name: getattr(kinds, name)
     for name in (
-        "CommandApplied", "EpochFinished", "JobRestarted", "LabelsSkewed", "PartitionFinished",
-        "Repartitioned", "RowsSkipped", "RunResumed", "RunStarted", "StrategySwapped",
-        "UpdateSkipped", "Validated", "ValidationFailed", "WorkerFailed", "WorkerJoined",
-        "WorkerLost",
+        "CommandAccepted", "CommandApplied", "CommandLapsed", "EpochFinished", "JobRestarted",
+        "LabelsSkewed", "PartitionFinished", "Repartitioned", "RowsSkipped", "RunResumed",
+        "RunStarted", "StrategySwapped", "UpdateSkipped", "Validated", "ValidationFailed",
+        "WorkerFailed", "WorkerJoined", "WorkerLost",
     )
 }  # fmt: skip
 """Kept besides milestones, in full: there are few of them."""

@@ -15,6 +15,7 @@ from ...errors import CallbackError, ConfigError, InvalidTransition, SessionClos
 from ...events import CallbackFailed, EpochFinished, Event, MilestoneCommitted
 from ...readable import summary
 from ...steering.conditions import VALIDATION
+from ...steering.source import CALLBACKS, commands_from
 from ...telemetry.window import Window
 from .base import Observer, RunContext
 from .validation import Evaluation
@@ -249,7 +250,7 @@ class Callbacks(Observer):
     def _pass_on(self) -> None:
         run, rate = self._context.run, self._hooks.learning_rate
         # The run may have ended by itself.
-        with suppress(InvalidTransition):
+        with suppress(InvalidTransition), commands_from(CALLBACKS):
             if rate is not None and rate != self._rate:
                 self._rate = rate
                 try:

@@ -19,6 +19,7 @@ from ...errors import ConfigError, InvalidTransition, SessionClosed
 from ...events import CallbackFailed, Event, MilestoneCommitted
 from ...program.export.base import Program
 from ...readable import summary
+from ...steering.source import SCHEDULE, commands_from
 from .base import Observer, RunContext
 
 logger = logging.getLogger(__name__)
@@ -99,7 +100,7 @@ class Scheduler(Observer):
         self._set = given
         if given is None or abs(rate - given) >= CHANGE * given:
             # The run may have ended.
-            with suppress(InvalidTransition):
+            with suppress(InvalidTransition), commands_from(SCHEDULE):
                 run.set(learning_rate=rate)
                 self._set = rate
 

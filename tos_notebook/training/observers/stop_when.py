@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import ConfigError, DataError, InvalidTransition, SessionClosed, WaitTimeout
 from ...events import CallbackFailed, Event, Validated, ValidationFailed
 from ...steering.conditions import VALIDATION, Condition, as_conditions, describe
+from ...steering.source import STOP_WHEN, commands_from
 from .base import Maker, Observer, RunContext
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class EarlyStop(Observer):
                 if met:
                     reason = found if isinstance(found, str) else describe(condition)
                     # The run may have ended by itself.
-                    with suppress(InvalidTransition):
+                    with suppress(InvalidTransition), commands_from(STOP_WHEN):
                         self._context.run.stop(reason=reason)
                     return True
         return False

@@ -14,6 +14,7 @@ from ..._version import __version__
 from ...blocks.source import DataSource
 from ...cluster.environment import installed_version
 from ...common import temporary
+from ...common.rows import Rows
 from ...readable import as_markdown
 from .report import setting_facts
 from .save import deliver
@@ -61,6 +62,7 @@ def card(run: RunView, source: DataSource, optimizer_state: str) -> str:
         ("Data", _data(run, source)),
         ("Training", _training(run)),
         ("Settings", _table(("setting", "value"), settings)),
+        *([("Steering", _steering(run.events))] if run.events else []),
         ("Parameters", _parameters(run)),
         ("Versions", _table(("package", "version"), versions())),
     )
@@ -127,6 +129,16 @@ def sparkline(values: Sequence[float]) -> str:
     low, high = min(finite, default=0.0), max(finite, default=0.0)
     scale = (len(BARS) - 1) / (high - low) if high > low else 0.0
     return "".join(BARS[round((v - low) * scale)] if math.isfinite(v) else " " for v in values)
+
+
+def _steering(events: Rows) -> str:
+    """Return what the run was told: settings alone name the last ones."""
+    rows = (
+        (f"{each['seconds']:.1f}", str(each["epoch"]), each["command"], each["detail"],
+         each["source"], each["state"])
+        for each in events
+    )  # fmt: skip
+    return _table(("seconds", "epoch", "command", "detail", "source", "state"), rows)
 
 
 def _parameters(run: RunView) -> str:

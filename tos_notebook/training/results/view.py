@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING, Protocol
 
 from ...chaos.rules import Rule
+from ...common.rows import Rows
 from ...steering.status import RunStatus
 from .settings import RunSettings
 
@@ -35,6 +36,10 @@ class RunView(Protocol):
     @property
     def settings(self) -> RunSettings:
         """See `Run.settings`."""
+
+    @property
+    def events(self) -> Rows:
+        """See `Run.events`."""
 
     @property
     def history(self) -> pd.DataFrame:

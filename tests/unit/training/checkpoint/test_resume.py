@@ -85,6 +85,7 @@ def test_a_saved_run_is_listed_looked_at_and_resumed(spark_context: Any, stopped
     assert found.size > 0
     assert found.run in repr(listed)
     assert found.name == "short"
+    assert [(row["command"], row["state"]) for row in found.events] == [("stop", "in force")]
     assert found.settings.combiner == "downpour"
     assert len(found.figure().data) > 0
     events: list[Event] = []
