@@ -64,9 +64,33 @@ def test_without_waiting_it_returns_a_run_that_trains(
     assert run.state == "stopped"
 
 
+@pytest.mark.parametrize("kind", ["arrays", "rdd", "frame"])
+def test_a_share_of_the_rows_is_evaluated_and_not_trained_on(
+    spark_context: Any, digits: tuple[np.ndarray, ...], kind: str
+) -> None:
+    x, y = digits[0][:400], digits[1][:400]
+    data: Any = (x, y)
+    options: dict[str, Any] = {}
+    rows = [(row.tolist(), int(label)) for row, label in zip(x, y, strict=True)]
+    if kind == "rdd":
+        data = spark_context.parallelize(list(zip(x, y, strict=True)), 2)
+    elif kind == "frame":
+        spark = tos.connect(spark_context, warm_up=False)
+        data = spark.createDataFrame(rows, "pixels array<float>, digit long")
+        options = {"features": "pixels", "label": "digit"}
+    run = tos.fit(classifier(), data, 2, validation_split=0.25, verbose=False, **options)
+    assert run.validation["epoch"].tolist() == [1, 2]
+    trained = run.history["samples"].sum() / 2
+    assert trained == 300 if kind == "arrays" else 240 < trained < 360
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
+        (
+            {"validation_split": 0.5, "validation_data": (np.ones(1), np.ones(1))},
+            "validation_split: expected it or validation_data; got both",
+        ),
         ({"epoch": 3}, "fit: unknown option 'epoch'. Did you mean epochs?"),
         ({"batch_size": 0}, "batch_size: expected"),
         ({"features": "x"}, "features, label: expected a Spark DataFrame with them, got tuple"),

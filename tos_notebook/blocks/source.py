@@ -7,9 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from ..common.content import Content, content_of
+from ..errors import ConfigError
 from .block import Columns, ColumnSpec, concatenate
 from .partitioners import AnyPartitioner
 from .skips import Skipped
+
+SPLIT = 0x5917
+"""Makes the random numbers of a split others than those of an order by the same seed."""
 
 
 @runtime_checkable
@@ -74,6 +78,29 @@ class DataSource(Protocol):
         seed : int
             Another seed gives another layout.
         """
+
+    def split(self, share: float, seed: int) -> tuple[DataSource, DataSource]:
+        """Return two parts of the rows: those that stay, and a share that is drawn at random.
+
+        A pure function of this layout, which is the first, and the arguments. Each row is in one
+        of the parts, and keeps its partition and its place among the others there.
+
+        Parameters
+        ----------
+        share : float
+            Above 0 and below 1, of the second part.
+        seed : int
+            Another seed draws other rows.
+
+        Raises
+        ------
+        ConfigError
+            There are no rows to draw from, or too few.
+        """
+        raise ConfigError(
+            "validation_split: expected arrays, an RDD or columns of a DataFrame, got a function "
+            "that returns datasets. Give validation_data=... instead."
+        )
 
     def persist(self) -> None:
         """Let Spark compute the rows once for all jobs, until every layout is closed.

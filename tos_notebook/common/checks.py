@@ -53,6 +53,11 @@ def fraction(name: str, value: Any) -> float:
     return _number(name, value, lambda x: 0 < x <= 1, "a number above 0 and up to 1")
 
 
+def share(name: str, value: Any) -> float:
+    """Return a number above 0 and below 1."""
+    return _number(name, value, lambda x: 0 < x < 1, "a number above 0 and below 1")
+
+
 def below(name: str, value: Any, limit: float) -> float:
     """Return a number from 0 to below a limit."""
     return _number(name, value, lambda x: 0 <= x < limit, f"a number from 0 to below {limit:g}")

@@ -17,8 +17,9 @@ from ..blocks.partitioners import (
     RandomPartitioner,
     checked_assignment,
 )
-from ..blocks.source import DataSource
+from ..blocks.source import SPLIT, DataSource
 from ..errors import ConfigError, DataError, ShapeMismatch
+from ..readable import counted
 
 
 class ArraySource(DataSource):
@@ -52,6 +53,8 @@ class ArraySource(DataSource):
         rows = len(self._arrays[0])
         self._bounds = [rows * index // partitions for index in range(partitions + 1)]
         self._indices: list[npt.NDArray[np.int64]] | None = None
+        # Numbers of the rows in the user's arrays, if these are a part of them.
+        self._numbers: npt.NDArray[np.int64] | None = None
         self.columns = describe(self._arrays)
         self.partitions = partitions
         self.samples: int | None = rows
@@ -67,7 +70,7 @@ class ArraySource(DataSource):
         layout = ArraySource(self._arrays, partitions)
         # What partitions a partitioner hashes with are those of the first layout, whatever
         # came in between: the new layout depends on the arguments alone.
-        layout._bounds = self._bounds
+        layout._bounds, layout._numbers = self._bounds, self._numbers
         targets = self._targets(partitions, partitioner, epoch)
         counts = np.bincount(targets, minlength=partitions)
         order = np.argsort(targets, kind="stable")
@@ -92,6 +95,23 @@ class ArraySource(DataSource):
         """Return a random layout of the same arrays; see `DataSource.dealt`."""
         return self.repartition(partitions, RandomPartitioner(partitions, seed), 0)
 
+    def split(self, share: float, seed: int) -> tuple[ArraySource, ArraySource]:
+        """Return two parts of the rows, copied, the second with so many exactly."""
+        rows = len(self._arrays[0])
+        count = round(share * rows)
+        if not 0 < count < rows:
+            raise ConfigError(
+                f"validation_split: expected at least one row to train on and one to evaluate, got "
+                f"{count} of {counted(rows, 'row')} to evaluate by {share:g}. Give another share."
+            )
+        order = np.random.default_rng([seed, SPLIT]).permutation(rows)
+        return self._part(np.sort(order[count:])), self._part(np.sort(order[:count]))
+
+    def _part(self, numbers: npt.NDArray[np.int64]) -> ArraySource:
+        part = ArraySource([array[numbers] for array in self._arrays], self.partitions)
+        part._numbers = numbers
+        return part
+
     def tasks(self, sc: Any) -> Any:
         """Return an RDD of `partitions` empty partitions: the driver serves the rows."""
         return sc.parallelize(range(self.partitions), self.partitions).mapPartitions(lambda _: ())
@@ -105,11 +125,12 @@ class ArraySource(DataSource):
 
     def number(self, partition: int, row: int) -> int | None:
         """See `DataSource.number`."""
+        start, end = self._bounds[partition : partition + 2]
+        own = start + row if start + row < end else None
         if self._indices is not None:
             numbers = self._indices[partition]
-            return int(numbers[row]) if row < len(numbers) else None
-        start, end = self._bounds[partition : partition + 2]
-        return start + row if start + row < end else None
+            own = int(numbers[row]) if row < len(numbers) else None
+        return own if own is None or self._numbers is None else int(self._numbers[own])
 
     def __repr__(self) -> str:
         columns = ", ".join(map(str, self.columns))

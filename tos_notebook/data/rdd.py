@@ -30,7 +30,7 @@ from ..blocks.partitioners import (
     checked_assignment,
 )
 from ..blocks.skips import Found, SkipCounter, Skipped
-from ..blocks.source import DataSource
+from ..blocks.source import SPLIT, DataSource
 from ..errors import DataError
 from .room import gathered
 
@@ -158,6 +158,16 @@ class RddSource(DataSource):
         known = base.columns, base.skips, base.nbytes
         return RddSource._over(_Base(shuffled.blocks, *known, stored=True, shuffled=shuffled))
 
+    def split(self, share: float, seed: int) -> tuple[RddSource, RddSource]:
+        """Return two parts of the rows: each row is drawn by itself, with a chance of `share`."""
+        base = self._base
+        known = base.columns, base.skips, base.nbytes, base.stored
+        parts = [
+            base.blocks.mapPartitionsWithIndex(_part(share, seed, drawn)) for drawn in (False, True)
+        ]
+        stay, go = (RddSource._over(_Base(blocks, *known)) for blocks in parts)
+        return stay, go
+
     def persist(self) -> None:
         """See `DataSource.persist`: blocks are kept in memory, then on disk."""
         self._base.persist()
@@ -263,6 +273,18 @@ def _decoder(
         blocks = stack_records(records, expected=columns, where=f"partition {partition}")
         blocks = checked(blocks, feeds, f"Partition {partition}, row")
         return blocks if ordered else in_content_order(blocks)
+
+    return run
+
+
+def _part(share: float, seed: int, drawn: bool) -> Callable[..., Any]:
+    def run(partition: int, blocks: Iterable[Columns]) -> Iterator[Columns]:
+        # The rows come in the same order each time, so that the two parts draw the same numbers.
+        random = np.random.default_rng([seed, SPLIT, partition])
+        for columns in blocks:
+            chosen = np.flatnonzero((random.random(len(columns[0])) < share) == drawn)
+            if len(chosen):
+                yield tuple(column[chosen] for column in columns)
 
     return run
 

@@ -156,6 +156,9 @@ class TosMagics(Magics):
             %tos_train --data x,y --validation-data a,b --stop-when "val_accuracy > 0.98"
         """
         options = PARSERS["tos_train"].parse(line)
+        if options.validation_split is not None:
+            # The line has chosen what the default would stand for.
+            options.validation_data = options.validation_data or ""
         for name in self.trait_names(config=True):
             if getattr(options, name) is None:
                 setattr(options, name, getattr(self, name))

@@ -43,7 +43,7 @@ OFFERED = {
 }
 """The options that a cell may name."""
 
-_DEFAULTED = options_of(SessionOptions, RunOptions).keys() - {"name"}
+_DEFAULTED = options_of(SessionOptions, RunOptions).keys() - {"name", "validation_split"}
 
 CONFIGURABLE = {n: o for n, o in OFFERED.items() if n in _DEFAULTED}
 """Those that have defaults of the user's."""
@@ -88,6 +88,7 @@ _SPELLED: Mapping[str, Mapping[str, Any]] = {
     },
     "checkpoint_every": {**EVERY, "when": "with --checkpoint-dir: "},
     "validation_data": {"kind": "data", "more": ", of the same form"},
+    "validation_split": {"metavar": "SHARE"},
     "validation_every": EVERY,
     "callbacks": {"kind": "callbacks", **NAMES},
     "learning_rate": {

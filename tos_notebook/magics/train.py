@@ -139,9 +139,11 @@ def _fed(data: Any, feeds: Any) -> list[str]:
 def _plan(options: Namespace, settings: RunSettings) -> str:
     # The user's own words, and what the session has chosen where there are none.
     combiner = options.combiner or getattr(settings.combiner, "name", None)
+    share = options.validation_split
+    validated = options.validation_data if share is None else f"{100 * share:g} % of its rows"
     return (
         f"Training {counted(options.epochs, 'epoch')} on {options.data}, "
         f"{training(settings)}, codec {options.codec}"
         + (f", combiner {combiner}" if combiner else "")
-        + (f", validation on {options.validation_data}" if options.validation_data else "")
+        + (f", validation on {validated}" if validated else "")
     )

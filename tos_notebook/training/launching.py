@@ -123,9 +123,11 @@ def first_request(
         The latter work beside the run.
     """
     count = _slots(factory)
-    came, first, layout = factory.ask(
+    came, held_out, first, layout = factory.ask(
         "the first rows of the data", partial(_laid_out, factory, data, options, count)
     )
+    if held_out is not None:
+        observer_options = replace(observer_options, validation_data=held_out)
     observers = observers_of(factory, observer_options)
     request = RunRequest(
         new_run_id(),
@@ -211,17 +213,25 @@ def _slots(factory: RunFactory) -> int:
 
 def _laid_out(
     factory: RunFactory, data: Any, options: RunOptions, slots: int
-) -> tuple[DataSource, DataSource, DataLayout | None]:
-    """Return the data as they come, and dealt, and how they are to be laid out first."""
+) -> tuple[DataSource, DataSource | None, DataSource, DataLayout | None]:
+    """Return the data as they come, what is only evaluated, and the data dealt, or their layout."""
     partitions = options.partitions
-    came, layout = _as_they_come(factory, data, partitions, options.partitioner, slots)
+    whole, layout = _as_they_come(factory, data, partitions, options.partitioner, slots)
+    came, held_out = split_off(whole, options)
     check_columns(came.columns, factory.program.feeds)
     require_samples(factory.options.strategy.sampling, came, options)
     if layout is not None:
-        return came, came, layout
+        return came, held_out, came, layout
     if options.deals:
-        return came, deal(factory.sc, came, partitions, options.seed), None
-    return came, undealt(came, partitions), None
+        return came, held_out, deal(factory.sc, came, partitions, options.seed), None
+    return came, held_out, undealt(came, partitions), None
+
+
+def split_off(source: DataSource, options: RunOptions) -> tuple[DataSource, DataSource | None]:
+    """Return the rows that are trained on, and those that are only evaluated."""
+    if options.validation_split is None:
+        return source, None
+    return source.split(options.validation_split, options.seed)
 
 
 def _as_they_come(

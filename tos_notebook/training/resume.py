@@ -37,7 +37,7 @@ from .checkpoint.folder import PROGRAM, Claim, Folder
 from .checkpoint.folder import program as program_name
 from .checkpoint.reading import Tell, last, one_before, past
 from .checkpoint.writer import CheckpointWriter
-from .launching import observers_of
+from .launching import observers_of, split_off
 from .options import (
     RESUMABLE,
     ObserverOptions,
@@ -92,7 +92,8 @@ def resume(
     uri : str
         The run's folder: `Run.uri`, or one of ``runs(directory)``.
     data : RDD of tuple, tuple of ndarray, or columns of a DataFrame, optional
-        What the run was trained on. Arrays are saved with it, and need not be given.
+        What the run was trained on. Arrays are saved with it, and need not be given. With
+        `validation_split` all rows; of saved arrays only those that it trains on are there.
     spark : SparkSession or SparkContext, optional
         `connect`'s by default.
     program : Program or keras.Model, optional
@@ -138,11 +139,13 @@ def resume(
     try:
         given = factory.without_looks(sc, data)
         with announced(f"Spark, the data, or {files}"):
-            source = ask(
+            source, held_out = ask(
                 "the first rows of the data",
                 partial(_data, folder, saved, given, sc, session.program.feeds),
             )
-        resumed = Resumed(number, replace(saved, origin=origin), found.past, found.notes)
+        observer_options, unsaved = _validated(observer_options, origin, held_out)
+        notes = found.notes + unsaved
+        resumed = Resumed(number, replace(saved, origin=origin), found.past, notes)
         observers = observers_of(session._factory, observer_options)
         if observer_options.learning_rate is not None:
             chosen = replace(chosen, learning_rate=observers.learning_rate)
@@ -330,6 +333,20 @@ def _combiner(saved: Checkpoint, given: Any) -> Combiner | None:
     return combiner
 
 
+def _validated(
+    options: ObserverOptions, origin: Origin, held_out: DataSource | None
+) -> tuple[ObserverOptions, tuple[str, ...]]:
+    """Return the options with the rows that are only evaluated; say so if these are not there."""
+    if origin.options.validation_split is None or options.validation_data is not None:
+        return options, ()
+    if held_out is None:
+        return options, (
+            "The rows that validation_split has drawn are not saved with the run, so nothing is "
+            "evaluated. Give all rows again, tos.resume(uri, data), or validation_data=...",
+        )
+    return replace(options, validation_data=held_out), ()
+
+
 def _program(folder: Folder, saved: Checkpoint, own: Program | None) -> SavedProgram:
     own_name = program_name(saved.origin.program)
     name = own_name if own_name in folder.storage.list() else PROGRAM
@@ -347,11 +364,13 @@ def _program(folder: Folder, saved: Checkpoint, own: Program | None) -> SavedPro
 
 def _data(
     folder: Folder, saved: Checkpoint, data: Any, sc: Any, feeds: Sequence[Feed]
-) -> DataSource:
+) -> tuple[DataSource, DataSource | None]:
+    """Return the rows that are trained on, and those that are only evaluated, if they are given."""
     origin = saved.origin
     if data is None:
-        return first_layout(read_data(folder, origin), origin)
+        return first_layout(read_data(folder, origin), origin), None
     with spoken():
-        source = as_source(sc, data, origin.came_in or origin.partitions, feeds)
+        whole = as_source(sc, data, origin.came_in or origin.partitions, feeds)
+        source, held_out = split_off(whole, origin.options)
     check_same(source, origin)
-    return first_layout(source, origin)
+    return first_layout(source, origin), held_out

@@ -154,7 +154,7 @@ class TrainingSession:
             The session was closed.
         """
         options = pick(RunOptions, vars(given)).checked()
-        observer_options = pick(ObserverOptions, vars(given)).checked()
+        observer_options = pick(ObserverOptions, vars(given)).checked(options.validation_split)
         own = self._options.strategy.settings(self._options.combiner, self._options.codec)
         if options.every is not None:
             require_directory(self._directory, options)

@@ -132,3 +132,32 @@ def test_the_tasks_are_as_many_as_partitions_and_hold_nothing(spark_context: Any
     tasks = source_of(5, 7).tasks(spark_context)
     assert tasks.getNumPartitions() == 7
     assert tasks.collect() == []
+
+
+def test_a_split_has_each_row_once_in_its_order_and_under_its_number() -> None:
+    rows = np.arange(1000)
+    source = ArraySource((rows.reshape(-1, 1), rows), 3)
+    stay, go = source.split(0.1, seed=7)
+    assert (stay.samples, go.samples) == (900, 100)
+    kept, drawn = stay.arrays[1], go.arrays[1]
+    assert sorted([*kept, *drawn]) == rows.tolist()
+    for part in (kept, drawn):
+        assert np.all(np.diff(part) > 0)
+    # Not the first or the last ones.
+    assert 300 < drawn.mean() < 700
+    assert stay.number(0, 5) == kept[5]
+    dealt = stay.dealt(2, 0)
+    found = dealt.rows(1)[1]
+    assert [dealt.number(1, row) for row in range(len(found))] == found.tolist()
+
+
+def test_a_split_depends_on_the_seed_alone() -> None:
+    source = ArraySource((np.arange(50),), 2)
+    first, again, other = (source.split(0.5, seed)[1].arrays[0].tolist() for seed in (1, 1, 2))
+    assert first == again != other
+
+
+@pytest.mark.parametrize("share", [0.1, 0.9])
+def test_a_split_that_leaves_a_part_empty_is_refused(share: float) -> None:
+    with pytest.raises(ConfigError, match=r"validation_split: .* of 3 rows to evaluate by 0\.[19]"):
+        ArraySource((np.arange(3),), 1).split(share, 0)

@@ -306,3 +306,23 @@ def test_as_source_says_what_it_takes(spark_context: Any, data: Any, named: str)
 def test_an_rdd_of_another_context_is_refused(spark_context: Any) -> None:
     with pytest.raises(DataError, match="another Spark context"):
         as_source(object(), spark_context.parallelize([(1.0, 2)], 1), 2)
+
+
+def test_a_split_has_each_row_in_one_part_however_often_it_is_made(
+    source: RddSource, spark_context: Any
+) -> None:
+    stay, go = source.split(0.2, seed=3)
+    kept, drawn = (flat(layout_of(part, spark_context)) for part in (stay, go))
+    assert sorted(kept + drawn) == list(range(2500))
+    assert 400 < len(drawn) < 600
+    assert flat(layout_of(go, spark_context)) == drawn
+    again, other = (flat(layout_of(source.split(0.2, seed)[1], spark_context)) for seed in (3, 4))
+    assert again == drawn != other
+    assert sorted(flat(layout_of(stay.dealt(2, 0), spark_context))) == sorted(kept)
+
+
+def test_rows_that_spark_makes_in_any_order_are_split_by_what_they_are(spark_context: Any) -> None:
+    shuffled = spark_context.parallelize(range(600), 3).map(record).repartition(4)
+    stay, go = RddSource(shuffled).split(0.3, seed=0)
+    kept, drawn = (flat(layout_of(part, spark_context)) for part in (stay, go))
+    assert sorted(kept + drawn) == list(range(600))

@@ -141,7 +141,7 @@ def test_a_checkpoint_has_all_that_a_run_was_asked_for() -> None:
     """But for what is in its settings, and in the first layout of the data."""
     run = RunOptions(
         9, shuffle=False, repartition_every=2, seed=5, stall_timeout=7.0, worker_timeout=None,
-        checkpoint_every="30s", max_checkpoints=8, name="wide",
+        checkpoint_every="30s", max_checkpoints=8, name="wide", validation_split=0.25,
     ).checked()  # fmt: skip
     session = SessionOptions(batch_size=3, non_finite="skip", optimizer_state="reset")
     columns = (("float32", (2,)),)
@@ -166,6 +166,12 @@ def test_defaults_are_in_range() -> None:
     assert changed == {"strategy", "combiner", "sync", "sync_interval", "codec"}
 
 
+def test_validation_data_come_from_one_place() -> None:
+    with pytest.raises(ConfigError, match="validation_split: expected it or validation_data; got"):
+        ObserverOptions(validation_data=np.ones(3)).checked(0.5)
+    assert ObserverOptions(validation_every=5).checked(0.5).validation_every is not None
+
+
 def test_a_name_has_no_space_around_it() -> None:
     assert RunOptions(name=" wide net ").checked().name == "wide net"
     assert RunOptions().checked().name is None
@@ -187,6 +193,9 @@ def test_options_are_picked_by_name() -> None:
         (RunOptions(worker_timeout=0), "worker_timeout: expected a finite number above 0"),
         (RunOptions(checkpoint_every="often"), "checkpoint_every: expected"),
         (RunOptions(max_checkpoints=0), "max_checkpoints: expected"),
+        (RunOptions(validation_split=0), "validation_split: expected a number above 0 and below 1"),
+        (RunOptions(validation_split=1.0), "validation_split: expected .* got 1.0"),
+        (RunOptions(validation_split="10 %"), "validation_split: expected"),
         (RunOptions(name=""), "name: expected 1 to 60 characters of one line"),
         (RunOptions(name="a\nb"), "name: expected 1 to 60 characters of one line"),
         (RunOptions(name="x" * 61), "name: expected 1 to 60 characters of one line"),

@@ -118,21 +118,30 @@ class ObserverOptions:
         check=as_given(tuple),
     )
 
-    def checked(self) -> Self:
+    def checked(self, split: float | None = None) -> Self:
         """Return them as a run uses them, `validation_every` as an object.
+
+        Parameters
+        ----------
+        split : float, optional
+            The share of the rows that are the validation data.
 
         Raises
         ------
         ConfigError
-            One is out of range, or needs validation data.
+            One is out of range, or needs validation data; or these come from two places.
         """
-        place = self.validation_on
-        if self.validation_data is None and place != ObserverOptions.validation_on:
+        place, validates = self.validation_on, split is not None or self.validation_data is not None
+        if split is not None and self.validation_data is not None:
+            raise ConfigError(
+                "validation_split: expected it or validation_data; got both. Leave one out."
+            )
+        if not validates and place != ObserverOptions.validation_on:
             raise ConfigError(
                 f"validation_on: expected validation data to evaluate on {place!r}; give "
                 "validation_data=..., too."
             )
-        if self.validation_data is None and self.validation_every is not None:
+        if not validates and self.validation_every is not None:
             raise ConfigError(
                 f"validation_every: expected validation data to evaluate every "
                 f"{self.validation_every}; give validation_data=..., too."

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 from ...blocks.partitioners import AnyPartitioner
-from ...common.checks import at_least_one, not_negative, one_of, positive
+from ...common.checks import at_least_one, not_negative, one_of, positive, share
 from ...errors import ConfigError
 from ...steering.trigger import Trigger, as_trigger
 from .option import in_range, option
@@ -87,6 +87,17 @@ class RunOptions:
         check=not_negative,
         lasts=True,
         estimator=True,
+    )
+    validation_split: float | None = option(
+        None,
+        "which share of the rows is evaluated after each epoch, and not trained on",
+        """
+        Above 0 and below 1: so large a share of the rows is drawn at random by `seed`, evaluated
+        as `validation_data` are, and not trained on. Of arrays so many rows exactly, and the
+        others are copied; of other data each row by itself. Not for functions of datasets.
+        """,
+        check=share,
+        lasts=True,
     )
     stall_timeout: float = option(
         60.0,

@@ -48,7 +48,7 @@ def stopped(spark_context: Any, tmp_path_factory: pytest.TempPathFactory) -> str
     return stop_early(spark_context, tmp_path_factory.mktemp("runs"), (X,))
 
 
-def stop_early(sc: Any, folder: Path, data: Any, **options: Any) -> str:
+def stop_early(sc: Any, folder: Path, data: Any, split: float | None = None, **options: Any) -> str:
     settings: dict[str, Any] = {"combiner": "downpour", "batch_size": 5} | options
     reached = threading.Event()
 
@@ -59,7 +59,9 @@ def stop_early(sc: Any, folder: Path, data: Any, **options: Any) -> str:
     with tos.TrainingSession(
         sc, counter(), sync_interval=1, checkpoint_dir=str(folder), **settings
     ) as session:
-        run = session.start(data, 3, checkpoint_every=10, sinks=[sink], name="short")
+        run = session.start(
+            data, 3, checkpoint_every=10, sinks=[sink], name="short", validation_split=split
+        )
         assert reached.wait(LIMIT)
         run.stop()
     assert run.uri is not None
@@ -173,6 +175,28 @@ def test_a_users_combiner_and_an_rdd_are_asked_for_and_checked(
     assert again.calls == run.status.milestones
     with pytest.raises(ConfigError, match="holds runs: expected the folder of one, such as"):
         tos.resume(str(tmp_path), spark=spark_context)
+
+
+def test_a_split_run_continues_with_the_same_rows_and_evaluates_the_others(
+    spark_context: Any, tmp_path: Path
+) -> None:
+    data = spark_context.parallelize([(value,) for value in X], 2)
+    uri = stop_early(spark_context, tmp_path, data, split=0.25)
+    run = tos.resume(uri, data, spark=spark_context, program=counter()).wait(LIMIT)
+    total, rows = run.parameters()["total"] / 3
+    assert 600 < rows < 900
+    mean = run.validation["loss"].iloc[-1]
+    assert total + mean * (len(X) - rows) == pytest.approx(X.sum())
+
+
+def test_of_saved_arrays_only_those_that_are_trained_on_are_there(
+    spark_context: Any, tmp_path: Path
+) -> None:
+    uri = stop_early(spark_context, tmp_path, (X,), split=0.25)
+    run = tos.resume(uri, spark=spark_context).wait(LIMIT)
+    assert run.parameters()["total"][1] == 3 * 750
+    assert run.status.validations == 0
+    assert "The rows that validation_split has drawn are not saved" in " ".join(run.status.notes)
 
 
 def test_other_rows_are_refused_before_they_are_trained_and_the_right_ones_continue(
