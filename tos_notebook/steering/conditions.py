@@ -262,18 +262,25 @@ def no_improvement(
         A parameter is out of range, or the name does not say which value is best.
     """
     if one_of("mode", mode, ("auto", "min", "max")) == "auto":
-        smallest = any(word in name.lower() for word in ("loss", "error"))
-        largest = any(word in name.lower() for word in ("acc", "auc"))
-        if smallest == largest:
+        found = largest_is_best(name)
+        if found is None:
             raise ConfigError(
                 f'stop_when: expected mode="min" or mode="max" for {name!r}, whose name does not '
                 "say which value is best."
             )
+        largest = found
     else:
         largest = mode == "max"
     min_delta = at_least_zero("min_delta", min_delta)
     full = VALIDATION + name.removeprefix(VALIDATION)
     return NoImprovement(full, at_least_one("patience", patience), min_delta, largest)
+
+
+def largest_is_best(name: str) -> bool | None:
+    """Return whether the largest value of a metric is its best; None if its name does not say."""
+    smallest = any(word in name.lower() for word in ("loss", "error"))
+    largest = any(word in name.lower() for word in ("acc", "auc"))
+    return None if smallest == largest else largest
 
 
 def parse(text: str) -> tuple[Condition, ...]:

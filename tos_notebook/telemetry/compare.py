@@ -1,13 +1,18 @@
-"""``tos.compare(first, second)``: several runs in one plotly figure."""
+"""``tos.compare(first, second)``: several runs as a table and a plotly figure."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+import math
+from dataclasses import dataclass
+from html import escape
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import ConfigError
-from .figure import COLORS, DASHES, line, since_start, smoothed, thin_out, white
+from ..readable import ipython_shell, one_line
+from .comparison_table import MISSING, Comparable, differing, reached_by_all, table, titles
+from .figure import COLORS, DASHES, GREY, LABEL, line, since_start, smoothed, thin_out, white
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,62 +20,101 @@ if TYPE_CHECKING:
 
 AXES = ("time (s)", "samples trained", "traffic (MB, both ways)")
 
-
-class Comparable(Protocol):
-    """What `compare` needs of a run."""
-
-    @property
-    def run_id(self) -> str:
-        """Its name, unique in this process."""
-
-    @property
-    def number(self) -> int:
-        """Counts the runs of this process."""
-
-    @property
-    def history(self) -> pd.DataFrame:
-        """Every milestone so far."""
-
-    @property
-    def settings(self) -> Any:
-        """What is in force; `strategy_text` says how workers exchange."""
+SAID = 2
+"""Settings in the legend at most."""
 
 
-def compare(*runs: Comparable) -> go.Figure:
-    """Draw the smoothed training loss of several runs over time, over samples and over bytes.
+@dataclass(frozen=True, slots=True, repr=False)
+class Comparison:
+    """Several runs beside each other: shows its table and its figure at the end of a cell.
+
+    Attributes
+    ----------
+    table : pandas.DataFrame
+        A row for each run, by its name. First the settings in which the runs differ, as text, as
+        they were at the end, and how often a run was steered. Then the best value of each that the
+        validation has, ``best val_accuracy``, or the last one if its name does not say which is
+        best; the training loss, smoothed, at the end; the seconds to the least loss that all runs
+        reached; samples a second, with pauses; and megabytes sent both ways.
+    figure : plotly.graph_objects.Figure
+        The smoothed training loss over time, samples and bytes, with one line per run. Time counts
+        from the beginning of a run's first milestone; bytes are those of its exchanges, both ways.
+        A dotted line is the least loss that all runs reached.
+    """
+
+    table: pd.DataFrame
+    figure: go.Figure
+
+    def __repr__(self) -> str:
+        return str(self.table.to_string())
+
+    def _ipython_display_(self) -> None:
+        shell = ipython_shell()
+        if shell is None:
+            raise NotImplementedError
+        for part in (self.table, self.figure):
+            # A figure that shows itself has nothing for this.
+            data, metadata = shell.display_formatter.format(part)
+            if data:
+                shell.display_pub.publish(data, metadata)
+
+
+def compare(*runs: Comparable) -> Comparison:
+    """Set several runs beside each other, in a table and in a figure.
 
     Parameters
     ----------
-    *runs : Run
+    *runs : Run or SavedRun
         At least one, each with a milestone; they may still be training.
 
     Returns
     -------
-    plotly.graph_objects.Figure
-        Three panels with one line per run, named by the strategies and their settings if runs
-        differ in them. Time counts from the beginning of a run's first milestone; bytes are those
-        of its exchanges, both ways.
+    Comparison
+        Shows both in a notebook; ``.table`` and ``.figure`` are a DataFrame and a plotly figure.
 
     Raises
     ------
     ConfigError
         No run was given, or what is no run, or one has no milestone yet.
     """
-    from plotly.subplots import make_subplots
-
     for given in runs:
         if not hasattr(type(given), "history"):
             raise ConfigError(f"Expected runs to compare, got {given!r}. Use compare(a, b).")
-    frames = [(run, _milestones(run)) for run in dict.fromkeys(runs)]
-    if not frames:
+    known = list(dict.fromkeys(runs))
+    if not known:
         raise ConfigError("Expected at least one run to compare, got none. Use compare(a, b).")
+    names = titles(known)
+    frames = [_milestones(run, name) for run, name in zip(known, names, strict=True)]
+    goal = reached_by_all(frames)
+    return Comparison(table(known, frames, goal), _figure(_labels(known, names), frames, goal))
+
+
+def _labels(runs: list[Comparable], names: list[str]) -> list[str]:
+    """Return each run's name with what makes it differ."""
+    said = list(differing(runs).items())[:SAID]
+    labels = []
+    for number, name in enumerate(names):
+        values = [
+            f"{what.replace('_', ' ')} {texts[number]}"
+            for what, texts in said
+            if texts[number] != MISSING
+        ]
+        # Plotly takes some markup in its texts for its own.
+        label = (escape(one_line(each, LABEL), quote=False) for each in (name, *values))
+        labels.append(", ".join(label))
+    return labels
+
+
+def _figure(labels: list[str], frames: list[pd.DataFrame], goal: float) -> go.Figure:
+    from plotly.subplots import make_subplots
+
     drawing = make_subplots(rows=1, cols=len(AXES), shared_yaxes=True, horizontal_spacing=0.05)
-    several = len({run.settings.strategy_text for run, _ in frames}) > 1
-    for order, (run, frame) in enumerate(frames):
-        strategy = f", {run.settings.strategy_text}" if several else ""
-        _draw(drawing, f"run {run.number}{strategy}", frame, order)
+    for order, (label, frame) in enumerate(zip(labels, frames, strict=True)):
+        _draw(drawing, label, frame, order)
     for col, text in enumerate(AXES, start=1):
         drawing.update_xaxes(title_text=text, rangemode="tozero", row=1, col=col)
+    if math.isfinite(goal):
+        drawing.add_hline(goal, line={"color": GREY, "dash": "dot", "width": 1})
     drawing.update_yaxes(title_text="loss (smoothed)", row=1, col=1)
     drawing.update_layout(
         template=white(),
@@ -81,12 +125,12 @@ def compare(*runs: Comparable) -> go.Figure:
     return drawing
 
 
-def _milestones(run: Comparable) -> pd.DataFrame:
+def _milestones(run: Comparable, name: str) -> pd.DataFrame:
     frame = run.history
     if frame.empty:
         raise ConfigError(
-            f"Expected runs with at least one milestone, but run {run.number} ({run.run_id}) has "
-            "none. Wait until it has trained, or leave it out."
+            f"Expected runs with at least one milestone, but {name} has none. Wait until it has "
+            "trained, or leave it out."
         )
     return frame
 

@@ -82,6 +82,11 @@ class SavedRun(RunSummary):
         return self._told().frame()
 
     @property
+    def validation(self) -> pd.DataFrame:
+        """Every evaluation until the checkpoint; see `tos_notebook.Run.validation`."""
+        return self._told().validation()
+
+    @property
     def events(self) -> Rows:
         """What the run was told until the checkpoint; see `tos_notebook.Run.events`."""
         return self._told().steered()

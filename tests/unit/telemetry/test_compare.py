@@ -1,16 +1,19 @@
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
 import pytest
 
+import tos_notebook
 from tests.support.settings import SETTINGS, TOGETHER
 from tests.unit.telemetry.samples import milestone
 from tos_notebook.errors import ConfigError
-from tos_notebook.telemetry.compare import compare
-from tos_notebook.telemetry.figure import COLORS, POINTS
+from tos_notebook.events import CommandAccepted, Event, Validated
+from tos_notebook.telemetry.figure import COLORS, POINTS, smoothed
 from tos_notebook.telemetry.history import History
 from tos_notebook.training.results.settings import RunSettings
 
@@ -20,18 +23,40 @@ class FakeRun:
     number: int
     milestones: int = 3
     settings: RunSettings = SETTINGS
+    name: str | None = None
+    told: tuple[Event, ...] = ()
+    loss: float = 0.5
 
     @property
     def run_id(self) -> str:
         return f"run-x-{self.number}"
 
     @property
-    def history(self) -> pd.DataFrame:
+    def record(self) -> History:
         record = History()
         for n in range(self.milestones):
-            event = milestone(time=n + 1.0, samples=10, bytes_up=10**6, bytes_down=10**6)
+            rest = {"samples": 10, "bytes_up": 10**6, "bytes_down": 10**6}
+            record(milestone(time=n + 1.0, loss=self.loss / (n + 1), **rest))
+        for event in self.told:
             record(event)
-        return record.frame()
+        return record
+
+    @property
+    def history(self) -> pd.DataFrame:
+        return self.record.frame()
+
+    @property
+    def validation(self) -> pd.DataFrame:
+        return self.record.validation()
+
+    @property
+    def events(self) -> Any:
+        return self.record.steered()
+
+
+def compare(*runs: Any) -> Any:
+    """Return the figure."""
+    return tos_notebook.compare(*runs).figure
 
 
 def lines_of(drawing: Any, name: str) -> list[Any]:
@@ -45,7 +70,7 @@ def test_each_run_has_one_line_over_time_one_over_samples_and_one_over_bytes() -
     assert list(time.x) == pytest.approx([0.4, 1.4, 2.4])
     assert list(samples.x) == [10, 20, 30]
     assert list(traffic.x) == [2.0, 4.0, 6.0]
-    assert list(time.y) == pytest.approx([0.5, 0.5, 0.5])
+    assert list(time.y) == pytest.approx(smoothed(FakeRun(4).history).tolist())
     titles = [drawing.layout[axis].title.text for axis in ("xaxis", "xaxis2", "xaxis3")]
     assert titles == ["time (s)", "samples trained", "traffic (MB, both ways)"]
 
@@ -73,23 +98,62 @@ def test_a_long_run_is_thinned_out() -> None:
 
 def test_no_run_is_an_error() -> None:
     with pytest.raises(ConfigError, match="Expected runs to compare, got 'run-1'"):
-        compare("run-1")  # type: ignore[arg-type]
+        compare("run-1")
     with pytest.raises(ConfigError, match="at least one run"):
         compare()
 
 
 def test_a_run_without_milestones_is_an_error_that_names_it() -> None:
-    with pytest.raises(ConfigError, match=r"run 2 \(run-x-2\) has none"):
+    with pytest.raises(ConfigError, match="but run 2 has none"):
         compare(FakeRun(1), FakeRun(2, milestones=0))
 
 
-def test_runs_of_several_strategies_are_named_by_them() -> None:
-    drawing = compare(FakeRun(1), FakeRun(2, settings=TOGETHER))
-    text = "allreduce (of gradients, algorithm ring, chosen by auto)"
-    assert {trace.name for trace in drawing.data} == {"run 1, ps", f"run 2, {text}"}
-
-
-def test_runs_of_one_strategy_by_two_algorithms_are_told_apart() -> None:
+def test_runs_are_named_by_what_makes_them_differ() -> None:
     star = replace(TOGETHER, own={"of": "gradients", "algorithm": "star"})
-    drawing = compare(FakeRun(1, settings=TOGETHER), FakeRun(2, settings=star))
-    assert "run 2, allreduce (of gradients, algorithm star)" in {t.name for t in drawing.data}
+    named = {t.name for t in compare(FakeRun(1), FakeRun(2, settings=star, name="<star>")).data}
+    assert named == {
+        "run 1, strategy ps, combiner DynSGD(exponent=1.0)",
+        "&lt;star&gt;, strategy allreduce",
+    }
+    alike = compare(FakeRun(1, name="a"), FakeRun(2, name="a"))
+    assert {t.name for t in alike.data} == {"a (run 1)", "a (run 2)"}
+
+
+def test_the_table_has_only_the_settings_that_differ_and_what_came_of_them() -> None:
+    found = tuple(Validated(2.0, 0, 10, {"loss": v, "accuracy": v, "f1": v}) for v in (0.3, 0.2))
+    told = (CommandAccepted(1.5, "set", "sync=bsp"), *found)
+    bsp = replace(SETTINGS, sync="bsp")
+    table = tos_notebook.compare(
+        FakeRun(1, name="wide"), FakeRun(2, settings=bsp, told=told, loss=2.0)
+    ).table
+    assert table.index.tolist() == ["wide", "run 2"]
+    assert table["sync"].tolist() == ["asp", "bsp"]
+    assert table["steered"].tolist() == ["", "1 time"]
+    best = table.loc["run 2", ["best val_loss", "best val_accuracy", "last val_f1"]]
+    assert best.tolist() == [0.2, 0.3, 0.2]
+    assert table["best val_loss"].isna().tolist() == [True, False]
+    assert not {"codec", "batch_size", "combiner"} & {*table.columns}
+    # The second one has come as far as the first was from the beginning.
+    assert table["seconds to same loss"].tolist() == [0.4, 2.4]
+    assert table["MB sent"].tolist() == [6.0, 6.0]
+    assert table["samples/s"].tolist() == [12.5, 12.5]
+
+
+def test_runs_whose_loss_is_unknown_have_a_table_too() -> None:
+    table = tos_notebook.compare(FakeRun(1, loss=math.nan)).table
+    assert table["seconds to same loss"].isna().all()
+
+
+def test_a_comparison_shows_its_table_and_its_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[Any] = []
+    shell = SimpleNamespace(
+        display_formatter=SimpleNamespace(format=lambda part: ({"text/plain": part}, {})),
+        display_pub=SimpleNamespace(publish=lambda data, metadata: shown.append(data)),
+    )
+    both = tos_notebook.compare(FakeRun(1), FakeRun(2))
+    with pytest.raises(NotImplementedError):
+        both._ipython_display_()
+    monkeypatch.setattr("tos_notebook.telemetry.compare.ipython_shell", lambda: shell)
+    both._ipython_display_()
+    assert [data["text/plain"] for data in shown] == [both.table, both.figure]
+    assert "run 2" in repr(both)

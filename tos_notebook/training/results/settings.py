@@ -27,6 +27,18 @@ class _Shown:
         texts = (f"{name}={value!r}" for name, value in values.items())
         return f"{type(self).__name__}({between.join(texts)})"
 
+    @property
+    def by_name(self) -> dict[str, object]:
+        """What a log takes: all that applies, by any names, the strategy's own among them."""
+        shown: Any = self
+        common = {each.name: getattr(self, each.name) for each in fields(shown)}
+        own: Mapping[str, object] = common.pop("own")
+        common.pop("lockstep", None)
+        for name in OPTIONAL:
+            if common[name] is None:
+                del common[name]
+        return {**own, **common}
+
     def __repr__(self) -> str:
         return self._text(", ")
 
@@ -57,16 +69,6 @@ class RunSettings(_Shown):
     """What goes wrong on purpose."""
     own: Mapping[str, object]
     """What the strategy has of its own, besides combiner and codec."""
-
-    @property
-    def by_name(self) -> dict[str, object]:
-        """What a log takes: all that applies, by any names, the strategy's own among them."""
-        common = {each.name: getattr(self, each.name) for each in fields(self)}
-        del common["own"], common["lockstep"]
-        for name in OPTIONAL:
-            if common[name] is None:
-                del common[name]
-        return {**self.own, **common}
 
     @property
     def strategy_text(self) -> str:
