@@ -6,9 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-ON_BAD = ("raise", "skip")
-"""What a row that cannot be trained on does: end the run, or be left out and counted."""
-
 
 @dataclass(frozen=True, slots=True)
 class Advice:

@@ -16,6 +16,9 @@ from typing import Any, TypeVar, cast
 
 from ..errors import ConfigError
 
+RAISE_OR_SKIP = ("raise", "skip")
+"""What can become of what is bad, wherever a policy says it: an error, or it is left out."""
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

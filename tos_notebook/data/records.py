@@ -12,12 +12,12 @@ import numpy.typing as npt
 
 from ..blocks.block import Columns, ColumnSpec
 from ..blocks.feeds import Feed, beyond, integers, narrowed, outside
-from ..blocks.skips import ON_BAD, SkipCounter, Skipped, count
+from ..blocks.skips import SkipCounter, Skipped, count
 from ..cluster.executors import task_cores
 from ..cluster.files import list_files
 from ..cluster.gpus import claim_gpus
 from ..common.arrays import Array
-from ..common.checks import at_least_one, one_of
+from ..common.checks import RAISE_OR_SKIP, at_least_one, one_of
 from ..errors import DataError
 from .described import DataDescription
 from .rdd import RddSource, counted
@@ -192,5 +192,5 @@ def tfrecords(
     """
     if partitions is not None:
         at_least_one("partitions", partitions)
-    one_of("on_bad", on_bad, ON_BAD)
+    one_of("on_bad", on_bad, RAISE_OR_SKIP)
     return TFRecords(uri, parse, partitions, on_bad)

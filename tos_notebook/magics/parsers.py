@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..cluster.environment import WARM_UP_TIMEOUT
+from ..common.checks import RAISE_OR_SKIP
 from ..steering.actions import ACTIONS, Action
 from ..steering.machine import Command
 from ..training.options import (
-    NON_FINITE,
     OPTIONS,
     RESUMABLE,
     Option,
@@ -168,7 +168,7 @@ def _add_data(parser: Parser) -> None:
     text = "DataFrame: the column that says how much a row counts; for a Keras model"
     parser.add("--weight", **NAME, help=text)
     text = "DataFrame: what a row with a null or NaN in it does: end the run, or be left out"
-    parser.add("--on-bad", choices=NON_FINITE, default="raise", help=text)
+    parser.add("--on-bad", choices=RAISE_OR_SKIP, default="raise", help=text)
 
 
 def _add_program(parser: Parser) -> None:

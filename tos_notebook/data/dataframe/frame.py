@@ -12,10 +12,10 @@ from pyspark.sql import types
 from ...blocks.block import ColumnSpec
 from ...blocks.feeds import Feed, narrowed
 from ...blocks.naming import Field, Names, in_order
-from ...blocks.skips import ADVICE, ON_BAD, Advice, SkipCounter
+from ...blocks.skips import ADVICE, Advice, SkipCounter
 from ...blocks.sparse import WIDTH
 from ...cluster.connect import refuse_remote
-from ...common.checks import at_least_one, one_of
+from ...common.checks import RAISE_OR_SKIP, at_least_one, one_of
 from ...errors import DataError, ShapeMismatch
 from ..arrow import ArrowColumn, ArrowDecoder
 from ..described import DataDescription
@@ -299,7 +299,7 @@ def columns(
         kinds.check_type(name, frame.schema[name].dataType, name in given)
     for name in lengths:
         kinds.check_flat(name, frame.schema[name].dataType)
-    on_bad = one_of("on_bad", on_bad, ON_BAD)
+    on_bad = one_of("on_bad", on_bad, RAISE_OR_SKIP)
     return FrameColumns(frame, *groups, given, lengths, on_bad)
 
 

@@ -50,7 +50,7 @@ class Callbacks(Observer):
     hooks : Hooks
     evaluation : Evaluation or None
         Of the parameters that the model holds, before the end of an epoch is told.
-    on_error : {"disable", "raise"}
+    on_error : {"raise", "skip"}
     bound : int
         Milestones that may wait for slow callbacks.
     begin_timeout, timeout : float

@@ -15,11 +15,10 @@ from ...errors import ConfigError
 from .observers import ObserverOptions
 from .option import Check, Option, by_own_name, documents, offers, options_of, takes
 from .run import RunOptions
-from .session import NON_FINITE, CheckedOptions, SessionOptions
+from .session import CheckedOptions, SessionOptions
 
 __all__ = [
     "KINDS",
-    "NON_FINITE",
     "OPTIONS",
     "RESUMABLE",
     "Check",

@@ -6,14 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+from ...common.checks import RAISE_OR_SKIP
 from ...errors import ConfigError
 from ...steering.trigger import PLACES, Trigger, as_trigger
 from ...telemetry.bus import Sink
 from ...telemetry.mlflow import MLflow
 from .option import as_given, in_range, option
-
-CALLBACK_ERRORS = ("disable", "raise")
-"""What a callback that raises can do."""
 
 
 # Not comparable: arrays, which validation may be, do not say whether they are equal.
@@ -56,9 +54,9 @@ class ObserverOptions:
         takes="sequence of keras.callbacks.Callback",
     )
     on_callback_error: str = option(
-        "disable",
-        "what a callback that raises does: it is not called again, or ends the run",
-        check=CALLBACK_ERRORS,
+        "skip",
+        "what a callback that raises does: end the run, or be called no more",
+        check=RAISE_OR_SKIP,
     )
     learning_rate: float | Callable[[int], Any] | None = option(
         None,

@@ -8,16 +8,13 @@ from typing import Any
 from ...codecs import Codec
 from ...codecs.pair import CodecPair, as_codecs
 from ...combiners import Combiner, as_combiner
-from ...common.checks import at_least_one
+from ...common.checks import RAISE_OR_SKIP, at_least_one
 from ...errors import ConfigError
 from ...steering.sync import SyncMode, as_sync
 from ...strategies.base import NonFinite, Strategy
 from ...strategies.registry import as_strategy
 from ...worker.optimizer_state import POLICIES
 from .option import as_given, in_range, option
-
-NON_FINITE = ("raise", "skip")
-"""What an update with NaN or infinity can do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +82,7 @@ class SessionOptions:
     non_finite: str = option(
         "raise",
         "what an update with NaN or infinity does: end the run, or be left out",
-        check=NON_FINITE,
+        check=RAISE_OR_SKIP,
     )
     optimizer_state: str = option(
         "keep",

@@ -102,7 +102,7 @@ class Followed:
         self,
         *callbacks: Recorder,
         rows: Any = None,
-        on_error: str = "disable",
+        on_error: str = "skip",
         first: int = 0,
         **limits: Any,
     ) -> None:
