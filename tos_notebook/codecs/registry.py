@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from ..common.checks import did_you_mean
+from ..common.rows import Rows
 from ..errors import CodecError
 from .base import FP32, Codec
 from .halves import BF16, FP16
@@ -70,27 +71,27 @@ def names() -> list[str]:
     return [str(codec(feedback=codec.biased)) for codec in CODECS.values()]
 
 
-def describe() -> list[dict[str, Any]]:
-    """Return a row of plain values for each codec.
+def describe() -> Rows:
+    """Return a row of plain values for each codec; they show as a table.
 
     Returns
     -------
     list of dict
-        With keys ``name``, ``example``, ``ratio`` (of the example, on float32), ``feedback``
-        (``"required"``, ``"optional"`` or ``"none"``), ``rule``, ``source``, ``when``.
+        With keys ``name``, ``example``, ``ratio`` (of the example, on float32), ``when``,
+        ``rule``, ``feedback`` (``"required"``, ``"optional"`` or ``"none"``), ``source``.
     """
-    return [
+    return Rows(
         {
             "name": name,
             "example": example,
             "ratio": codec.ratio,
-            "feedback": _feedback(codec),
-            "rule": codec.rule,
-            "source": codec.source,
             "when": codec.when,
+            "rule": codec.rule,
+            "feedback": _feedback(codec),
+            "source": codec.source,
         }
         for (name, codec), example in zip(CODECS.items(), names(), strict=True)
-    ]
+    )
 
 
 def _feedback(codec: type[Codec]) -> str:

@@ -6,6 +6,7 @@ import inspect
 from typing import Any, get_args
 
 from ..common.checks import did_you_mean
+from ..common.rows import Rows
 from ..errors import CombinerError, ConfigError
 from .adapters import ComputeCombiner, FunctionCombiner
 from .adaptive import FedAdam, FedYogi
@@ -91,27 +92,27 @@ def get(name: str, **params: Any) -> Combiner:
     return rule(**params)
 
 
-def describe() -> list[dict[str, Any]]:
-    """Return a row of plain values for each built-in combiner.
+def describe() -> Rows:
+    """Return a row of plain values for each built-in combiner; they show as a table.
 
     Returns
     -------
     list of dict
-        With keys ``name``, ``rule``, ``pushes``, ``defaults`` (dict), ``state``, ``source``,
-        ``when``.
+        With keys ``name``, ``when``, ``rule``, ``defaults`` (dict), ``pushes``, ``state``,
+        ``source``.
     """
-    return [
+    return Rows(
         {
             "name": name,
+            "when": rule.when,
             "rule": rule.rule,
-            "pushes": rule.pushes,
             "defaults": {p.name: p.default for p in inspect.signature(rule).parameters.values()},
+            "pushes": rule.pushes,
             "state": rule.state,
             "source": rule.source,
-            "when": rule.when,
         }
         for name, rule in COMBINERS.items()
-    ]
+    )
 
 
 def as_combiner(value: Any) -> Combiner:

@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
 
 from ..common.checks import did_you_mean
 from ..errors import CaptureError
 from .export.base import Program
 from .kinds import is_graph_element, is_keras, is_module
 
+KEYWORDS = (
+    *("labels", "weights", "class_weight", "preprocess"),
+    *("loss", "feeds", "metrics", "optimizer", "predict"),
+    *("session", "params", "learning_rate", "feed_dict", "predictions", "test_feed_dict"),
+)
+"""What `capture` takes of one kind of model or another: of Keras, of modules, of graphs."""
 
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _with_keywords(function: Function) -> Function:
+    """Name the options in the signature, which completion reads, without loading TensorFlow."""
+    shown = inspect.signature(function)
+    model, _ = shown.parameters.values()
+    kind = inspect.Parameter.KEYWORD_ONLY
+    options = [inspect.Parameter(n, kind, default=None, annotation="Any") for n in KEYWORDS]
+    cast(Any, function).__signature__ = shown.replace(parameters=[model, *options])
+    return function
+
+
+@_with_keywords
 def capture(model: Any, **options: Any) -> Program:
     """Capture a model for training on Spark.
 
@@ -20,15 +40,15 @@ def capture(model: Any, **options: Any) -> Program:
     model : keras.Model, tf.Module, tf.Operation, tf.Tensor, list of them, or Program
         A compiled Keras 3 model; a module, a Keras layer or a list of variables, with a loss and
         an optimizer; or the train operation of a TF1-style graph.
-    **options
-        For a module, a Keras model that is trained by a loss of your own, or variables, those of
-        `tos_notebook.program.module.program.ModuleProgram`: ``loss``, ``optimizer``, ``feeds``,
-        ``metrics``, ``predict``.
-        For a graph, those of `tos_notebook.program.graph.program.GraphOptions`: ``feeds``,
-        ``session``, ``loss``, ``metrics``, ``params``, ``learning_rate``, ``feed_dict``,
-        ``predictions``, ``test_feed_dict``.
-        For a Keras model, those of `tos_notebook.program.keras.program.KerasProgram`: ``labels``,
-        ``weights``, ``class_weight``, ``preprocess``.
+    labels, weights, class_weight, preprocess : object, optional
+        Of a compiled Keras model, as `tos_notebook.program.keras.program.KerasProgram` takes them.
+    loss, feeds, metrics : object, optional
+        Of a module or a graph, which says what each of them is.
+    optimizer, predict : object, optional
+        Of a module, a Keras model that is trained by a loss of your own, or variables, as
+        `tos_notebook.program.module.program.ModuleProgram` takes them.
+    session, params, learning_rate, feed_dict, predictions, test_feed_dict : object, optional
+        Of a graph, as `tos_notebook.program.graph.program.GraphOptions` takes them.
 
     Returns
     -------

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..blocks.naming import Names
 from ..blocks.skips import Skipped
 from ..common.arrays import Array
 from ..common.checks import with_known_options
@@ -303,13 +304,21 @@ class Run(SteeredRun):
         """
         return evaluate.evaluate(self.lifecycle.model, data, batch_size)
 
-    def predict(self, data: Any, features: str | Sequence[str] = (), **options: Any) -> Any:
+    def predict(
+        self,
+        data: Any,
+        features: str | Names = (),
+        *,
+        output: str | Names | None = None,
+        batch_size: int = BATCH_SIZE,
+    ) -> Any:
         """Return what the model makes of each row, with the present parameters.
 
         They are written into the user's model or session first. Parameters and result are those
         of `tos_notebook.inference.predictor.Predictor.predict`.
         """
-        return self.lifecycle.model.predict(data, features, **options)
+        given = {"output": output, "batch_size": batch_size}
+        return self.lifecycle.model.predict(data, features, **given)
 
     def save(self, target: str | os.PathLike[str], format: str | None = None) -> str:
         """Write the present parameters, or the model with them, to a file or folder.

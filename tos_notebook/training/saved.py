@@ -15,6 +15,7 @@ from ..telemetry.history import History
 from . import factory
 from .checkpoint.folder import Folder
 from .checkpoint.reading import last, past
+from .options import RESUMABLE, offers
 from .results.settings import SavedSettings
 from .resume import resume
 from .run import Run
@@ -97,17 +98,18 @@ class SavedRun(RunSummary):
 
         return figure(self._told())
 
-    def resume(self, data: Any = None, **options: Any) -> Run:
-        """Continue the run; see `tos_notebook.resume`.
-
-        Parameters
-        ----------
-        data : RDD of tuple, tuple of ndarray, or columns of a DataFrame, optional
-            What the run was trained on. Arrays are saved with it, and need not be given.
-        **options
-            All others of `tos_notebook.resume`.
-        """
-        return resume(self.uri, data, **options)
+    @offers(RESUMABLE.values())
+    def resume(
+        self,
+        data: Any = None,
+        *,
+        spark: Any = None,
+        program: Any = None,
+        combiner: Any = None,
+        **options: Any,
+    ) -> Run:
+        """Continue the run. Parameters are those of `tos_notebook.resume`."""
+        return resume(self.uri, data, spark=spark, program=program, combiner=combiner, **options)
 
     def _told(self) -> History:
         history = History()

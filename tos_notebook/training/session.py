@@ -34,11 +34,22 @@ from .launching import (
     resumed_request,
 )
 from .observers.build import Observers
-from .options import ObserverOptions, RunOptions, SessionOptions, documents, options_of, pick, takes
+from .options import (
+    ObserverOptions,
+    RunOptions,
+    SessionOptions,
+    documents,
+    offers,
+    options_of,
+    pick,
+    takes,
+)
 from .options.arguments import SessionArguments, StartArguments
 from .parts import Resumed
 from .run import Run
 from .swapping import renew
+
+_STARTED = options_of(RunOptions, ObserverOptions)
 
 
 @documents(options_of(SessionOptions).values())
@@ -185,6 +196,7 @@ class TrainingSession:
         with self._lock, announced(f"Spark, or the files in {self._factory.storage.uri}"):
             return self._launch(request, observers)
 
+    @offers([each for name, each in _STARTED.items() if name != "epochs"])
     def run(self, data: Any, epochs: int = 1, **options: Any) -> Run:
         """Train and wait for the end; an interrupt stops the run and keeps the weights.
 

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from IPython.lib.pretty import pretty
 
 import tos_notebook as tos
@@ -35,6 +38,20 @@ def test_a_notebook_shows_a_table_with_heads_and_no_markup_of_its_own() -> None:
 
 def test_nothing_shows_as_an_empty_list() -> None:
     assert (repr(Rows()), Rows()._repr_html_()) == ("[]", None)
+
+
+@pytest.mark.parametrize("described", [tos.combiners.describe, tos.codecs.describe])
+def test_combiners_and_codecs_are_tables_and_still_lists_of_dicts(described: Any) -> None:
+    rows = described()
+    assert isinstance(rows, list)
+    assert rows[0]["name"]
+    assert [len(row) for row in rows] == [7] * len(rows)
+    lines = repr(rows).splitlines()
+    assert lines[0].split() == [*rows[0]]
+    assert max(map(len, lines)) <= WIDTH
+    assert f'<th scope="row" style="text-align: left; vertical-align: top">{rows[0]["name"]}' in (
+        rows._repr_html_()
+    )
 
 
 def test_strategies_are_a_table_and_still_a_list_of_dicts() -> None:

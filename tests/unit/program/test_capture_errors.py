@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,11 +17,23 @@ from keras import layers
 from tests.unit.program.support import Lone
 from tos_notebook.blocks.block import ColumnSpec
 from tos_notebook.errors import CaptureError, ShapeMismatch, UnsupportedProgram
-from tos_notebook.program.capture import capture
+from tos_notebook.program.capture import KEYWORDS, capture
+from tos_notebook.program.graph.program import GraphOptions
+from tos_notebook.program.keras.program import KerasProgram
 from tos_notebook.program.keras.structure import named_plainly
+from tos_notebook.program.module.program import ModuleProgram
 from tos_notebook.wire.limits import MOST_METRICS
 
 v1 = tf.compat.v1
+
+
+def test_completion_finds_the_options_of_each_kind_of_model() -> None:
+    kinds = KerasProgram, ModuleProgram, GraphOptions
+    takes = {name for kind in kinds for name in inspect.signature(kind).parameters}
+    found = inspect.signature(capture).parameters
+    assert found.keys() == takes - {"module"}
+    # As many as it has: none stands twice.
+    assert len(KEYWORDS) == len(found) - 1
 
 
 class Graph:

@@ -31,6 +31,7 @@ from tos_notebook.training.options import (
     pick,
 )
 from tos_notebook.training.run import Run
+from tos_notebook.training.saved import SavedRun
 from tos_notebook.training.session import TrainingSession
 
 PLACES = {"self", "data", "spark", "program", "server_host", "server_port", "checkpoint_dir"}
@@ -233,6 +234,15 @@ def test_a_resumed_run_takes_some_options(given: dict[str, Any], message: str) -
     with pytest.raises(ConfigError) as raised:
         tos.resume("file:///none", **given)
     assert message in str(raised.value)
+
+
+def test_completion_finds_options_by_name() -> None:
+    started = inspect.signature(TrainingSession.start).parameters.keys()
+    assert inspect.signature(TrainingSession.run).parameters.keys() == started
+    assert "validation_data" in inspect.signature(tos.fit).parameters
+    saved = inspect.signature(SavedRun.resume).parameters
+    assert {*RESUMABLE, "data", "spark", "program", "combiner"} <= saved.keys()
+    assert "batch_size" in inspect.signature(Run.predict).parameters
 
 
 def test_what_a_resumed_run_takes_is_told() -> None:

@@ -185,6 +185,9 @@ def documents(options: Collection[Option]) -> Callable[[Documented], Documented]
 
     def decorate(documented: Documented) -> Documented:
         head, mark, rest = cleandoc(documented.__doc__ or "").partition(_PARAMETERS)
+        if not mark:
+            # It says whose parameters it takes.
+            return documented
         own, *more = _SECTION.split(rest, maxsplit=1)
         entries = "\n".join([own, *(each.entry for each in options)])
         documented.__doc__ = "".join([head, mark, entries, *more])
