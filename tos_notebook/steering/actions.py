@@ -246,7 +246,7 @@ _ALL = (
             _option(
                 "worker",
                 int,
-                "whom: a partition's number; without a choice one worker is drawn",
+                "whom: the worker of a partition, by its number from 0; else one worker is drawn",
                 "N",
             ),
             _option("executor", str, "whom: all workers of one of Spark's executors", "ID"),

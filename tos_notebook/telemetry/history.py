@@ -131,12 +131,12 @@ class History:
         Returns
         -------
         pandas.DataFrame
-            One row per milestone. Columns: time (s since 1970), epoch (from 1), partition,
-            executor, host, attempt, sequence, steps, samples, loss, one float64 column per
-            metric, staleness and version (versions), compute, wait and exchange (s), bytes_up and
-            bytes_down, workers (how many trained then). A metric that a milestone did not have is
-            NaN, and so is a staleness that nobody counts; one named as another column gets the
-            suffix ``_metric``, as often as it takes.
+            One row per milestone. Columns: time (s since 1970), epoch (from 1), partition (the
+            worker's number, from 0), executor, host, attempt, sequence, steps, samples, loss, one
+            float64 column per metric, staleness and version (versions), compute, wait and exchange
+            (s), bytes_up and bytes_down, workers (how many trained then). A metric that a milestone
+            did not have is NaN, and so is a staleness that nobody counts; one named as another
+            column gets the suffix ``_metric``, as often as it takes.
         """
         import pandas as pd
 
@@ -176,9 +176,9 @@ class History:
         Returns
         -------
         pandas.DataFrame
-            Columns: executor, host, partition, epoch (latest, from 1), milestones, samples,
-            samples_per_second (over the time it computed or exchanged), waited (s, told to or for
-            others), staleness_mean and staleness_max (versions), loss (its last), bytes_up,
+            Columns: executor, host, partition (from 0), epoch (latest, from 1), milestones,
+            samples, samples_per_second (over the time it computed or exchanged), waited (s, told to
+            or for others), staleness_mean and staleness_max (versions), loss (its last), bytes_up,
             bytes_down, lost (attempts that were lost or failed there).
         """
         import pandas as pd

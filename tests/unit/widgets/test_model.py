@@ -8,6 +8,7 @@ import pytest
 from tests.unit.telemetry.samples import joined, lost, milestone, started
 from tests.unit.widgets.support import FACTS, points, shown
 from tos_notebook import events
+from tos_notebook.telemetry.history import History
 from tos_notebook.widgets.model import RunModel
 from tos_notebook.widgets.timeline import TEXT
 
@@ -479,3 +480,21 @@ def test_a_delta_tells_of_the_commands_when_the_strategy_has_changed() -> None:
     assert other is not None
     assert other.state["run"]["actions"] == FACTS["actions"]
     assert other.state["log"][-1]["text"] == "strategy allreduce from epoch 2 on"
+
+
+def test_workers_and_epochs_count_as_in_the_history() -> None:
+    model, history = RunModel(), History()
+    told: list[Any] = [started()]
+    for partition in (0, 1, 2):
+        told += [joined(0.1, partition), milestone(1.0, partition=partition, epoch=partition)]
+    told.append(events.Validated(2.0, 1, 300, {"loss": 0.5}))
+    for event in told:
+        model(event)
+        history(event)
+    state = model.snapshot(3.0, FACTS).state
+    table = history.workers()
+    shown = [(row["partition"], row["epoch"]) for row in state["workers"]]
+    assert shown == list(zip(table["partition"], table["epoch"], strict=True))
+    assert shown == [(0, 1), (1, 2), (2, 3)]
+    assert state["run"]["epoch"] == history.frame()["epoch"].max() == 3
+    assert history.validation()["epoch"].tolist() == [2]
