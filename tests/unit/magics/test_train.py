@@ -39,7 +39,7 @@ def test_options_reach_session_and_run(cells: Cells, engine: Engine) -> None:
     assert session.epochs == 3
     assert session.started == {
         "repartition_every": 2, "partitions": 6, "seed": 7, "shuffle": False,
-        "stall_timeout": 20.0,
+        "stall_timeout": 20.0, "name": "mine",
         "worker_timeout": 900.0,
     }  # fmt: skip
     assert cells.space["mine"] is engine.runs[0]
@@ -47,6 +47,20 @@ def test_options_reach_session_and_run(cells: Cells, engine: Engine) -> None:
     assert "10 in 2 tensors, 40 B" in output
     assert "x float32 (?, 4), y" in output
     assert "Training 3 epochs on train" in output
+
+
+def test_a_share_of_the_data_is_evaluated_instead_of_the_default(
+    cells: Cells, engine: Engine
+) -> None:
+    cells("%tos_config validation_data=train")
+    try:
+        output = cells(f"{LINE} --validation-split 0.1")
+    finally:
+        cells("%config TosMagics.validation_data = ''")
+    started = engine.sessions[0].started
+    assert started["validation_split"] == 0.1
+    assert "validation_data" not in started
+    assert "validation on 10 % of its rows" in output
 
 
 @pytest.mark.parametrize(
