@@ -47,6 +47,7 @@ OTHERS = {
     ("program.export.base", "NotImplementedError"): "of an abstract method",
     ("tensorspark.partitioner", "NotImplementedError()"): "of an abstract method, as the original",
     ("training.run", "NotImplementedError"): "of which IPython takes: show it as all else",
+    ("telemetry.compare", "NotImplementedError"): "the same",
     ("testing.strategies", "AssertionError()"): "caught there: a law that is broken",
     ("testing.bench", "AssertionError()"): "the same",
     ("testing.programs", "NotImplementedError"): "of an abstract method",
