@@ -37,6 +37,7 @@ HEADER = 500
 FACTS: Facts = {
     "id": "run-1",
     "number": 1,
+    "name": None,
     "has_learning_rate": True,
     "master": "spark://master:7077",
     "program": "<KerasProgram of 6 parameters, 199,210 values>",
