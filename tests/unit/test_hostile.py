@@ -220,7 +220,7 @@ SUMMARY = {
 
 @hostile
 def test_the_list_of_saved_runs_shows_it_as_text(text: str) -> None:
-    shelf: Any = Shelf({**SUMMARY, "run": text, "state": text})
+    shelf: Any = Shelf({**SUMMARY, "run": text, "name": text, "state": text})
     found = saved_runs([shelf])
     page = found._repr_html_()
     assert len(found) == 1
@@ -230,11 +230,13 @@ def test_the_list_of_saved_runs_shows_it_as_text(text: str) -> None:
         assert is_readable(said)
 
 
-GOOD = {**SUMMARY, "run": "run-2", "state": "finished"}
+GOOD = {**SUMMARY, "run": "run-2", "name": "wide", "state": "finished"}
 
 WRONG = [
-    *({name: value} for name in GOOD for value in (None, [], {"a": 1}, True)),
-    *({name: 5} for name in ("run", "state")),
+    *({name: value} for name in GOOD for value in ([], {"a": 1}, True)),
+    # A run need not have a name.
+    *({name: None} for name in GOOD if name != "name"),
+    *({name: 5} for name in ("run", "name", "state")),
     *({name: "five"} for name in (*SUMMARY,)),
     *({"when": value} for value in (math.nan, math.inf, -1e300, 10**400)),
 ]

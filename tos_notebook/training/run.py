@@ -317,8 +317,8 @@ class Run(SteeredRun):
         They are written into the user's model or session first. Parameters and result are those
         of `tos_notebook.inference.predictor.Predictor.predict`.
         """
-        given = {"output": output, "batch_size": batch_size}
-        return self.lifecycle.model.predict(data, features, **given)
+        model = self.lifecycle.model
+        return model.predict(data, features, output=output, batch_size=batch_size)
 
     def save(self, target: str | os.PathLike[str], format: str | None = None) -> str:
         """Write the present parameters, or the model with them, to a file or folder.

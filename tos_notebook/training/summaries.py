@@ -81,7 +81,7 @@ def _described(storage: Storage, folder: Folder, name: str) -> RunSummary:
     summary = _summary(storage, name)
     for field_name, kinds in _FIELDS.items():
         value = summary.get(field_name)
-        if type(value) not in kinds:
+        if field_name not in summary or type(value) not in kinds:
             expected = " or ".join(kind.__name__ for kind in kinds)
             raise CheckpointError(
                 f"{name} is sealed, but not as this release writes it: expected {field_name} of "

@@ -152,7 +152,7 @@ def test_a_live_view_names_its_run_for_front_ends_with_a_plug_in(stage: Stage) -
     # A plug-in could not show what it is not told of.
     assert RUN not in mimebundle(view)
     stage.model.announced = True
-    assert mimebundle(view)[RUN] == {"run": "run-1", "number": 1}
+    assert mimebundle(view)[RUN] == {"run": "run-1", "number": 1, "name": None}
     stage.end()
     assert RUN not in mimebundle(view)
 
