@@ -1025,7 +1025,7 @@ def test_a_command_that_the_strategy_does_not_obey_is_refused_and_changes_nothin
     run = Run(replace(setting.start().wait(LIMIT).parts, strategy=Deaf()))
     before = run.settings
     with pytest.raises(
-        InvalidTransition, match=r"'deaf' obeys pause, unpause, stop only. Train with .*'ps'"
+        InvalidTransition, match=r"'deaf' obeys pause, stop, unpause only. Train with .*'ps'"
     ):
         ask(run)
     assert run.settings == before
