@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..events import EpochFinished, MilestoneCommitted, RunStarted, Validated
+from ..telemetry.best import Best, updated
 from .journal import Journal
 from .numbers import short
 from .series import ROWS, Series
@@ -32,11 +33,14 @@ class Curves:
         In the order in which they appeared.
     size : int or None
         Samples of one epoch, once known.
+    best : dict of Best
+        By metric, of the evaluations so far.
     """
 
     def __init__(self) -> None:
         self.series: dict[Split, Series] = {}
         self.size: int | None = None
+        self.best: dict[str, Best] = {}
         self._samples = 0
         self._started = 0.0
         self._validated: dict[str, float | None] = {}
@@ -67,6 +71,7 @@ class Curves:
         for name, value in event.values.items():
             self._of(name, "validation").add(*place, value, 1)
         self._validated = {name: short(value, 3) for name, value in event.values.items()}
+        self.best = updated(self.best, event)
 
     def latest_validation(self) -> dict[str, float | None]:
         """Return the latest evaluation, the loss last."""

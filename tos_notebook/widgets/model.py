@@ -12,9 +12,9 @@ from ..telemetry.losses import lost_workers
 from ..telemetry.tally import Tally
 from .curves import NEWS, Curves, Lanes
 from .failure import failure
-from .news import Cursor, Facts, Failure, Links, News, Plain, RunInfo, SeriesHead, State, Totals
-from .numbers import seconds, short
-from .rate import Rate
+from .figures import Figures
+from .news import Cursor, Facts, Failure, News, Plain, RunInfo, SeriesHead, State, Totals
+from .numbers import seconds
 from .timeline import Timeline
 from .workers import Workers
 
@@ -50,7 +50,6 @@ class RunModel:
         self._ended: float | None = None
         self._epochs = 0
         self._partitions = 0
-        self._bytes = 0
         # Whether workers have exchanged among themselves, as often as they like in a milestone, and
         # over memory, too: bytes do not tell then what a codec saves.
         self._among = False
@@ -58,8 +57,7 @@ class RunModel:
         self._error: Failure | None = None
         self._reason: str | None = None
         self._stalls: dict[str, str] = {}
-        self._shown: tuple[tuple[int, str], float | None] = (0, ""), None
-        self._rate = Rate()
+        self._figures = Figures(self._tally, self._curves, self._workers)
         self._handlers = self._handling()
 
     def __call__(self, event: events.Event) -> None:
@@ -187,20 +185,18 @@ class RunModel:
         self._started = event.time
         self._id, self._epochs, self._partitions = event.run_id, event.epochs, event.partitions
         self._curves.start(event)
-        self._rate.add(event.time, 0)
 
     def _resumed(self, event: events.RunResumed, time: float) -> None:
         self._epochs, self._partitions = event.epochs, event.partitions
         self._workers.leave()
-        self._rate.forget()
-        self._rate.add(self._tally.clock.at(event.time), self._tally.totals().samples)
+        self._figures.resumed()
         self._timeline.say(time, "info", f"resumed from checkpoint {event.checkpoint}")
 
     def _milestone(self, event: events.MilestoneCommitted, time: float) -> None:
         row = self._workers.row(event, self._tally.workers)
         row.milestone(event)
-        self._bytes += event.bytes_up + event.bytes_down
         self._among |= bool(event.links)
+        self._figures.milestone(event)
         self._curves.milestone(event)
         self._lanes.add((row, time, event))
 
@@ -316,39 +312,7 @@ class RunModel:
         }
 
     def _totals(self, now: float) -> Totals:
-        totals = self._tally.totals()
-        goal = self._curves.size * self._epochs if self._curves.size else None
-        at = self._tally.clock.at(now)
-        rate = totals.samples_per_second if self.ended else self._rate.of_late(at, totals.samples)
-        moving = rate > 0 and self._state == "running"
-        left = None if goal is None or not moving else max(0, goal - totals.samples) / rate
-        return {
-            "milestones": totals.milestones,
-            "samples": totals.samples,
-            "samples_total": goal,
-            "samples_per_second": short(rate),
-            "validation": self._curves.latest_validation(),
-            "loss": self._loss(now, totals.loss),
-            "staleness_mean": short(totals.staleness_mean, 3),
-            "recent_staleness": short(totals.recent_staleness, 4),
-            "recent_workers": short(totals.recent_workers, 4),
-            "bytes": self._bytes,
-            "costs": self._workers.costs() if self._tally.lockstep else None,
-            "links": self._links(),
-            "eta": short(left, 3),
-        }
-
-    def _links(self) -> Links | None:
-        found = self._tally.links.rates()
-        rates = [(source, target, short(rate, 3)) for source, target, rate in found.busiest]
-        return {"rates": rates, "more": found.more} if rates else None
-
-    def _loss(self, now: float, loss: float) -> float | None:
-        """Return the loss that every reader shows: it changes once a second, for all at once."""
-        moment = int(now), self._state
-        if moment != self._shown[0] or self._shown[1] is None:
-            self._shown = moment, short(loss, 3)
-        return self._shown[1]
+        return self._figures.totals(now, self._state, self.ended, self._epochs)
 
     def _table(self, now: float) -> list[Plain]:
         # After the end no worker's age grows.

@@ -112,6 +112,25 @@ class Links(TypedDict):
     """How many links there are besides."""
 
 
+class BestValue(TypedDict):
+    """The best evaluation of one metric."""
+
+    value: float | None
+    epoch: int
+    """From 1."""
+
+
+class Concern(TypedDict):
+    """What a person should know of how the run learns."""
+
+    kind: str
+    """"diverging" or "overfitting"."""
+    epoch: int | None
+    """Of an overfitting run: since when its validation loss has grown, from 1."""
+    factor: float | None
+    """Of a diverging run: how many times its lowest loss its loss is; None if that is no number."""
+
+
 class Totals(TypedDict):
     """What a run has trained so far."""
 
@@ -120,6 +139,9 @@ class Totals(TypedDict):
     samples_total: int | None
     samples_per_second: float | None
     validation: dict[str, float | None]
+    best: dict[str, BestValue]
+    """By metric, of the evaluations so far, where its name tells what is better."""
+    warning: Concern | None
     loss: float | None
     staleness_mean: float | None
     """None where nothing can be stale, and before anything is trained; so the next one."""
@@ -131,6 +153,7 @@ class Totals(TypedDict):
     links: Links | None
     """None where `costs` is, and where nothing is known of links."""
     eta: float | None
+    """Seconds of training to go; None at first, while that cannot be known, and after the end."""
 
 
 class SeriesHead(TypedDict):

@@ -22,6 +22,8 @@ export interface WorkerError {
 export interface RunInfo {
   id: string;
   number: number;
+  /** What the run is called; not in documents of older versions. */
+  name?: string | null;
   state: string;
   epoch: number;
   epochs: number;
@@ -58,6 +60,15 @@ export interface RunInfo {
   error: WorkerError | null;
 }
 
+/** A run learns no more, or not what it should. */
+export interface Concern {
+  kind: "diverging" | "overfitting";
+  /** Since when an overfitting run's validation loss has grown. */
+  epoch: number | null;
+  /** How many times its lowest loss a diverging run's loss is; null if that is no number. */
+  factor: number | null;
+}
+
 export interface Totals {
   milestones: number;
   samples: number;
@@ -65,6 +76,10 @@ export interface Totals {
   samples_per_second: number | null;
   /** The latest evaluation of the model that the user gets; not in documents of older versions. */
   validation?: Record<string, number | null>;
+  /** By metric, where its name tells what is better; not in documents of older versions. */
+  best?: Record<string, { value: number | null; epoch: number }>;
+  /** What a person should know of how it learns; not in documents of older versions. */
+  warning?: Concern | null;
   loss: number | null;
   staleness_mean: number | null;
   /** Of late, as is the number of workers that trained at once. */
@@ -75,6 +90,7 @@ export interface Totals {
   costs?: Costs | null;
   /** As `costs`, and null where nothing is known of links. */
   links?: Links | null;
+  /** Seconds of training to go; null while that cannot be known, and after the end. */
   eta: number | null;
 }
 

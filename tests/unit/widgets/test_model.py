@@ -80,12 +80,88 @@ def test_what_theory_needs_is_told() -> None:
     assert (totals["recent_workers"], totals["recent_staleness"]) == (3, 1.5)
 
 
-def test_a_paused_run_foresees_no_end() -> None:
+def test_a_paused_run_foresees_what_is_to_go_once_it_is_resumed() -> None:
     model = running()
     model(milestone(1.0))
-    assert state(model, 2.0)["totals"]["eta"] is not None
+    before = state(model, 2.0)["totals"]["eta"]
+    assert before > 0
     model(events.StateChanged(2.0, "paused"))
-    assert state(model, 2.0)["totals"]["eta"] is None
+    assert state(model, 50.0)["totals"]["eta"] == before
+    model(events.RunFinished(51.0, "stopped"))
+    assert state(model, 52.0)["totals"]["eta"] is None
+
+
+def test_no_end_is_foreseen_before_it_can_be_and_a_late_start_does_not_count() -> None:
+    model = running(samples=100_000, epochs=1)
+    model(milestone(20.4, samples=100))
+    assert state(model, 20.5)["totals"]["eta"] is None
+    for n in range(1, 20):
+        model(milestone(20.4 + n, samples=100))
+    totals = state(model, 39.5)["totals"]
+    assert totals["eta"] == pytest.approx(98_000 / 100, rel=0.1)
+
+
+def test_the_time_to_go_does_not_jump_where_the_rate_does() -> None:
+    model = running(samples=100_000, epochs=1)
+    for n in range(1, 41):
+        model(milestone(float(n), samples=1000))
+        state(model, float(n))
+    before = state(model, 40.0)["totals"]
+    assert before["eta"] == pytest.approx(60, rel=0.1)
+    after = state(model, 46.0)["totals"]
+    assert after["samples_per_second"] < 0.5 * before["samples_per_second"]
+    assert after["eta"] < 1.3 * before["eta"]
+
+
+def validated(model: RunModel, epoch: int, **values: float) -> Any:
+    """Let a model be evaluated at an epoch's end; return its totals then."""
+    model(events.Validated(float(epoch + 1), epoch, 1000 * (epoch + 1), values))
+    return state(model, epoch + 1.5)["totals"]
+
+
+def test_the_best_evaluation_is_told_with_its_epoch_where_a_name_says_what_is_better() -> None:
+    model = running()
+    assert validated(model, 0, loss=0.5, accuracy=0.8, oddness=3.0)["best"] == {
+        "loss": {"value": 0.5, "epoch": 1},
+        "accuracy": {"value": 0.8, "epoch": 1},
+    }
+    validated(model, 1, loss=0.4, accuracy=0.9)
+    found = validated(model, 2, loss=math.nan, accuracy=0.85)
+    assert found["best"] == {
+        "loss": {"value": 0.4, "epoch": 2},
+        "accuracy": {"value": 0.9, "epoch": 2},
+    }
+    assert model.row(4.0, FACTS)["best"] == found["best"]
+
+
+def test_a_validation_loss_that_grows_for_some_evaluations_is_called_overfitting() -> None:
+    model = running()
+    validated(model, 0, loss=0.6)
+    validated(model, 1, loss=0.5)
+    for epoch in (2, 3):
+        assert validated(model, epoch, loss=0.6)["warning"] is None
+    assert validated(model, 4, loss=0.51)["warning"] is None
+    overfits = {"kind": "overfitting", "epoch": 2, "factor": None}
+    assert validated(model, 5, loss=0.6)["warning"] == overfits
+    assert validated(model, 6, loss=0.4)["warning"] is None
+
+
+def test_a_loss_far_above_its_lowest_is_called_diverging() -> None:
+    model = running()
+    assert state(model)["totals"]["warning"] is None
+    model(milestone(1.0, loss=0.5))
+    assert state(model, 1.5)["totals"]["warning"] is None
+    for n in range(25):
+        model(milestone(2.0 + n, loss=1000.0))
+    diverges = {"kind": "diverging", "epoch": None, "factor": 2000.0}
+    assert state(model, 30.0)["totals"]["warning"] == diverges
+    for n in range(25):
+        model(milestone(30.0 + n, loss=math.nan))
+    lost = state(model, 60.0)["totals"]["warning"]
+    assert lost == {"kind": "diverging", "epoch": None, "factor": None}
+    for n in range(25):
+        model(milestone(60.0 + n, loss=0.6))
+    assert state(model, 90.0)["totals"]["warning"] is None
 
 
 def test_the_size_of_the_data_is_learnt_from_the_first_epoch() -> None:
