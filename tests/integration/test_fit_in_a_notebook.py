@@ -51,3 +51,36 @@ def test_a_run_at_the_end_of_another_cell_shows_itself(kernel: Client) -> None:
 
 def test_nothing_is_shown_that_is_not_wanted(kernel: Client) -> None:
     assert shown(kernel, "quiet = tos.fit(model, (x, y), verbose=False)") == []
+
+
+def said(kernel: Client, code: str) -> str:
+    """Run a cell; return what it prints."""
+    request = kernel.run(code)
+    return "".join(m["content"]["text"] for m in kernel.of(request, "stream"))
+
+
+QUEUED = """
+import threading
+while not second.stalls:
+    threading.Event().wait(0.02)
+"""
+
+
+def test_a_second_cell_is_queued_says_whom_it_waits_for_and_begins_by_itself(
+    kernel: Client,
+) -> None:
+    """Each prompt is back while the first run holds both slots; what waits can be stopped."""
+    line = "%tos_train --model model --data x,y --batch-size 8"
+    kernel.run(f"{line} --epochs 100000 -o first")
+    kernel.run("first.wait_for(workers=2)")
+    (view,) = shown(kernel, f"{line} -o second")
+    assert WIDGET in view
+    (other,) = shown(kernel, f"{line} --name other -o third")
+    assert WIDGET in other
+    kernel.run(QUEUED)
+    status = said(kernel, "%tos_status second")
+    assert "is queued" in status
+    assert 'Waiting: run "first" holds both slots of local[2].' in status
+    assert "is stopped" in said(kernel, "%tos_stop other")
+    kernel.run("assert first.active and second.active; first.stop(); second.wait(60)")
+    assert "is finished" in said(kernel, "%tos_status second")

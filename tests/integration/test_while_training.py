@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -16,9 +17,9 @@ from tests.support.tracked import curve, only_run, store
 from tests.support.watching import Watch
 from tests.unit.widgets.support import shown
 from tos_notebook.cluster.asking import Asking
-from tos_notebook.errors import ConfigError, WaitTimeout
+from tos_notebook.errors import ConfigError, WaitTimeout, WorkerEnvironment
 from tos_notebook.events import CommandAccepted, RunFinished, Stalled
-from tos_notebook.training import factory
+from tos_notebook.training import factory, launching
 from tos_notebook.training.observers import build
 from tos_notebook.training.observers.schedule import SMALLEST, Scheduler
 from tos_notebook.widgets.model import RunModel
@@ -238,6 +239,30 @@ def test_what_cannot_be_is_refused_before_anything_starts(
         session.start((rows,), validation_data=(rows,), validation_every="often")
 
 
+def test_a_start_waits_for_no_executor_that_still_imports_tensorflow(
+    train: Train, digits: Digits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is found wrong with them ends the run, and the next one looks again."""
+    x, y, *_ = digits
+    looked, found = threading.Event(), [WorkerEnvironment("Host a: cannot import tensorflow.")]
+
+    def warm_up(sc: Any, server: object) -> None:
+        assert looked.wait(60)
+        if found:
+            raise found.pop()
+
+    monkeypatch.setattr(launching, "is_probed", lambda sc, server: False)
+    monkeypatch.setattr(launching, "warm_up", warm_up)
+    session = train(classifier())
+    run = session.start((x, y), epochs=1)
+    assert run.state == "starting"
+    looked.set()
+    with pytest.raises(WorkerEnvironment, match="cannot import tensorflow"):
+        run.wait(60)
+    assert run.state == "failed"
+    assert session.start((x, y), epochs=1).wait(60).state == "finished"
+
+
 def test_a_run_whose_slots_another_run_holds_starts_when_that_ends(
     train: Train, digits: Digits, watch: Watch
 ) -> None:
@@ -251,6 +276,7 @@ def test_a_run_whose_slots_another_run_holds_starts_when_that_ends(
     assert stalled.message == f"Waiting: run {first.number} holds both slots of {second.master}."
     assert "Stop it" in stalled.look
     assert second.status.waits_for == (f"{stalled.message} {stalled.look}",)
+    assert (first.status.state, second.status.state) == ("running", "queued")
     given_up = train(classifier()).start((x, y), epochs=1)
     given_up.stop()
     assert (given_up.state, second.state) == ("stopped", "starting")
@@ -271,13 +297,19 @@ def test_data_that_need_no_look_start_while_another_run_holds_the_slots(
     rdd = spark_context.parallelize(rows, 2)
     frame = SparkSession(spark_context).createDataFrame(rdd, "pixels array<float>, digit long")
     columns = tos.columns(frame, "pixels", "digit")
+    seen = spark_context.parallelize(rows, 2)
+    train(classifier()).run(seen, epochs=1)
     first, session = train(classifier()).start((x, y), epochs=100_000), train(classifier())
     first.wait_for(workers=2)
     who = rf"a slot of Spark, but run {first.number} holds both slots of local\[2"
     with pytest.raises(WaitTimeout, match=rf"first rows of the data, which needs {who}"):
         session.start(rdd, epochs=1)
+    # Another run has looked at these.
+    third = train(classifier()).start(seen, epochs=1)
     second = session.start(columns, epochs=1, validation_data=columns)
     assert (first.state, second.state) == ("running", "starting")
     first.stop()
     second.wait(60)
     assert (second.status.samples, len(second.validation)) == (200, 1)
+    third.wait(60)
+    assert third.status.samples == 200

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -122,27 +122,42 @@ class Wait:
     known: str = ""
 
 
+SLOTS = "slots: "
+"""How the cause of a wait for slots begins."""
+
 HELD = "The run starts when they are free. Stop it if you do not want to wait."
 
 UNSAVED = "Training continues without it. See whether the disk or the file system answers."
 
 
-def held(workers: Mapping[int, int], slots: int, master: str) -> str:
+def is_queued(state: str, causes: Iterable[str]) -> bool:
+    """Tell whether a run has not begun because others have the slots that it needs.
+
+    Parameters
+    ----------
+    state : str
+        The run's.
+    causes : iterable of str
+        Of its waits.
+    """
+    return state == RunState.STARTING and any(cause.startswith(SLOTS) for cause in causes)
+
+
+def held(workers: Mapping[str, int], slots: int, master: str) -> str:
     """Return which runs have all slots, in words; empty if some are free.
 
     Parameters
     ----------
-    workers : mapping of int to int
-        How many workers each of the other runs has, by its number.
+    workers : mapping of str to int
+        How many workers each of the other runs has, by its number or its name in quotes.
     slots : int
         Tasks that Spark runs at once.
     master : str
         Spark's.
     """
-    numbers = [str(number) for number, count in sorted(workers.items()) if count]
     if sum(workers.values()) < slots:
         return ""
-    *most, last = numbers
+    *most, last = (run for run, count in workers.items() if count)
     who = f"runs {', '.join(most)} and {last} hold" if most else f"run {last} holds"
     which = {1: "the only slot", 2: "both slots"}.get(slots, f"all {slots} slots")
     return f"{who} {which} of {master}"
@@ -172,7 +187,7 @@ def _training(facts: Facts) -> list[Wait]:
     if facts.state == RunState.PAUSED:
         return []
     if facts.held and facts.missing:
-        return [Wait(f"slots: {facts.held}", facts.held, facts.since, known=HELD)]
+        return [Wait(f"{SLOTS}{facts.held}", facts.held, facts.since, known=HELD)]
     if facts.phase == JOB:
         return _workers(facts)
     return [Wait(facts.phase, facts.phase, facts.since)]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,7 @@ from ..blocks.partitioners import (
 from ..blocks.skips import Found, SkipCounter, Skipped
 from ..blocks.source import SPLIT, DataSource
 from ..errors import DataError
+from .described import DataDescription
 from .room import gathered
 
 DETERMINATE = "DETERMINATE"
@@ -66,6 +68,8 @@ class RddSource(DataSource):
     feeds : sequence of Feed, optional
         The program's, one for each field. Rows that it cannot take raise a `DataError` where they
         are read.
+    columns : tuple of ColumnSpec, optional
+        The fields of a record; by default those of the first, for which a Spark job looks.
 
     Raises
     ------
@@ -80,11 +84,13 @@ class RddSource(DataSource):
         "random."
     )
 
-    def __init__(self, rdd: RDD[Any], feeds: Sequence[Feed] = ()) -> None:
-        first = rdd.take(1) if rdd.getNumPartitions() else []
-        if not first:
-            raise DataError("The RDD is empty: expected at least one record to train on.")
-        columns = describe(next(stack_records(first)))
+    def __init__(
+        self,
+        rdd: RDD[Any],
+        feeds: Sequence[Feed] = (),
+        columns: tuple[ColumnSpec, ...] | None = None,
+    ) -> None:
+        _seen[rdd] = columns = columns or _look(rdd)
         # Others are refused before any job.
         feeds = feeds if len(feeds) == len(columns) else ()
         blocks = rdd.mapPartitionsWithIndex(_decoder(columns, is_ordered(rdd), feeds))
@@ -195,6 +201,34 @@ class RddSource(DataSource):
 
     def __repr__(self) -> str:
         return f"RddSource([{', '.join(map(str, self.columns))}], {self.partitions} partitions)"
+
+
+_seen: WeakKeyDictionary[RDD[Any], tuple[ColumnSpec, ...]] = WeakKeyDictionary()
+"""The fields of RDDs that were looked at."""
+
+
+def _look(rdd: RDD[Any]) -> tuple[ColumnSpec, ...]:
+    first = rdd.take(1) if rdd.getNumPartitions() else []
+    if not first:
+        raise DataError("The RDD is empty: expected at least one record to train on.")
+    return describe(next(stack_records(first)))
+
+
+def unlooked(rdd: RDD[Any]) -> Any:
+    """Return an RDD as data that need no further look, if an earlier run has looked at it.
+
+    Such a look is a Spark job. Other runs may hold the slot that it needs.
+    """
+    return _SeenRows(rdd, _seen[rdd]) if rdd in _seen else rdd
+
+
+@dataclass(frozen=True, eq=False)
+class _SeenRows(DataDescription):
+    rdd: RDD[Any]
+    columns: tuple[ColumnSpec, ...]
+
+    def source(self, sc: Any, feeds: Sequence[Feed]) -> RddSource:
+        return RddSource(self.rdd, feeds, self.columns)
 
 
 @dataclass(eq=False)

@@ -43,7 +43,8 @@ class RunStatus:
     run: str
     """Its id."""
     state: str
-    """One of starting, running, paused, stopping, finished, stopped, failed."""
+    """One of starting, running, paused, stopping, finished, stopped, failed. Or queued: it starts
+    when other runs free the slots that it needs."""
     epoch: int
     """The present one, from 1."""
     epochs: int

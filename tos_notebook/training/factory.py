@@ -29,6 +29,7 @@ from ..coordination.snapshots import RunPosition
 from ..coordination.watchdog import held
 from ..data.arrays import ArraySource
 from ..data.described import DataDescription
+from ..data.rdd import is_rdd, unlooked
 from ..data.stream import StreamSource
 from ..errors import CheckpointError
 from ..persist.described import describe
@@ -48,6 +49,7 @@ from .checkpoint.writer import CheckpointWriter
 from .epochs import RunPlan
 from .options import CheckedOptions
 from .parts import Resumed, RunParts
+from .results.view import RunView
 from .run import Run
 from .swaps import Method
 
@@ -91,14 +93,22 @@ def _holders(sc: Any) -> str:
     return held(_workers(found), slots, sc.master) if found else ""
 
 
-def _workers(found: Iterable[Run]) -> dict[int, int]:
-    """Return how many workers each run has now, by the run's number."""
-    return {run.number: run.workers_now for run in found}
+def _workers(found: Iterable[Run]) -> dict[str, int]:
+    """Return how many workers each run has now, by the run's number or name."""
+    counts: dict[str, int] = {}
+    for run in found:
+        called = f'"{run.name}"' if run.name else str(run.number)
+        counts[called] = counts.get(called, 0) + run.workers_now
+    return counts
 
 
 def without_looks(sc: Any, data: Any) -> Any:
     """Return data that are not looked at without need while runs may hold all slots."""
-    return data.unlooked() if isinstance(data, DataDescription) and runs_on(sc) else data
+    if not runs_on(sc):
+        return data
+    if isinstance(data, DataDescription):
+        return data.unlooked()
+    return unlooked(data) if is_rdd(data) and data.context is sc else data
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +152,8 @@ class RunFactory:
         Checked. Those that can change between runs are in the settings of each run.
     ask : Asking
         Makes calls into Spark that end.
+    look : callable
+        Looks at the executors before the first job of a run, where that was not done.
     """
 
     sc: Any
@@ -152,6 +164,7 @@ class RunFactory:
     secret: Secret
     options: CheckedOptions
     ask: Asking
+    look: Callable[[RunView], object] = lambda run: None
 
     def make(self, request: RunRequest, on_end: Callable[[], None]) -> Run:
         """Lay the data out and make the run, which has not begun.
@@ -234,9 +247,10 @@ class RunFactory:
             raise
         self.server.serve(training)
         swept: list[Strategy] = [self.options.strategy]
+        # Only here: a run that is refused takes no number.
+        number = next(_numbers)
         parts = RunParts(
-            # Only here: a run that is refused takes no number.
-            next(_numbers),
+            number,
             self.sc,
             self.program,
             self.options.strategy,
@@ -254,7 +268,8 @@ class RunFactory:
             resumed=request.resumed,
             session=self.options,
             method=partial(self._method, task, source, swept),
-            workers=lambda: _workers(runs_on(self.sc)),
+            others=lambda: _workers(r for r in runs_on(self.sc) if r.number != number),
+            look=self.look,
         )
         return Run(parts)
 

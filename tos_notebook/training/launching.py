@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -11,7 +12,7 @@ from ..blocks.feeds import check_columns
 from ..blocks.partitioners import AnyPartitioner
 from ..blocks.source import DataSource
 from ..cluster.environment import is_probed, warm_up
-from ..cluster.executors import slots
+from ..cluster.executors import is_local, slots
 from ..cluster.jobs import pool_of, spoken
 from ..common.checks import at_least_one
 from ..coordination.job_span import DataLayout
@@ -30,14 +31,31 @@ from .fitting import require_samples, require_slots
 from .observers.build import Observers, build
 from .options import CheckedOptions, ObserverOptions, RunOptions
 from .parts import Resumed
+from .results.view import RunView
 from .run import Run
 
 
-def probe(sc: Any, host: str, port: int) -> None:
-    """Look at the executors, unless that was done, or runs of this process keep them busy."""
+def probe(sc: Any, host: str, port: int) -> Callable[[RunView], object]:
+    """Look at the executors, unless that was done, or runs of this process keep them busy.
+
+    Those of a local master have this package, and reach this process. They are looked at when a run
+    begins, so that nobody waits for them before there is something to see.
+
+    Returns
+    -------
+    callable
+        Takes a run, and looks at them if that is still to be done.
+    """
     server = host, port
-    if not is_probed(sc, server) and not runs_on(sc):
-        warm_up(sc, server=server)
+
+    def look(run: RunView | None = None) -> None:
+        others = [other for other in runs_on(sc) if other is not run]
+        if not is_probed(sc, server) and not others:
+            warm_up(sc, server=server)
+
+    if not is_local(sc):
+        look()
+    return look
 
 
 def captured(program: Any, options: CheckedOptions) -> Program:

@@ -197,8 +197,7 @@ class Lifecycle:
             found = replace(found, saving=parts.checkpointer.saving)
         if found.members:
             return found
-        others = {n: count for n, count in parts.workers().items() if n != parts.number}
-        return replace(found, held=held(others, parts.plan.slots, parts.master))
+        return replace(found, held=held(parts.others(), parts.plan.slots, parts.master))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -292,6 +291,8 @@ class Lifecycle:
         try:
             for observer in self.observers:
                 observer.begin()
+            self.epochs.phase.enter("the executors to import TensorFlow")
+            self.parts.look(run)
             self.epochs.train()
         except Exception as error:
             self._explain(error)

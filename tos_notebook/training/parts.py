@@ -18,6 +18,7 @@ from .checkpoint.writer import CheckpointWriter
 from .epochs import RunPlan
 from .limits import Limits
 from .options import SessionOptions
+from .results.view import RunView
 from .swaps import Method
 
 if TYPE_CHECKING:
@@ -69,8 +70,10 @@ class RunParts:
     method: Callable[[Strategy, int], Method] | None = None
     """Takes another strategy, and a number that no swap of the run had before. Returns how the run
     is trained by it."""
-    workers: Callable[[], Mapping[int, int]] = dict
-    """Returns how many workers train for each active run on `sc`, by the run's number."""
+    others: Callable[[], Mapping[str, int]] = dict
+    """Returns how many workers train for each other active run on `sc`; see `watchdog.held`."""
+    look: Callable[[RunView], object] = lambda run: None
+    """Looks at the executors before the first job, where that was not done."""
 
     @property
     def run_id(self) -> str:

@@ -88,7 +88,7 @@ class TrainingSession:
     TransportError
         The server's port cannot be bound.
     WorkerEnvironment
-        Executors lack a package.
+        Executors lack a package. With a local master it ends the run instead.
     ClusterUnreachable
         Executors cannot reach this process.
     """
@@ -101,13 +101,21 @@ class TrainingSession:
         self._ask = asking(sc)
         self._host = given.server_host or contact_host(sc)
         port = contact_port(sc) if given.server_port is None else given.server_port
-        probe(sc, self._host, port)
+        look = probe(sc, self._host, port)
         self._directory = given.checkpoint_dir
         storage = Storage(sc, given.checkpoint_dir or temporary_directory(sc))
         secret = new_secret()
         self._server = RunServer(secret, listening_host(self._host), port, encrypts_loopback(sc))
         self._factory = RunFactory(
-            sc, self.program, storage, self._server, self._host, secret, self._options, self._ask
+            sc,
+            self.program,
+            storage,
+            self._server,
+            self._host,
+            secret,
+            self._options,
+            self._ask,
+            look,
         )
         self._run: Run | None = None
         self._closed = False

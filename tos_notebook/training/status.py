@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from ..codecs.pair import PLAIN
+from ..coordination.watchdog import is_queued
 from ..steering.machine import Command
 from ..steering.status import RunStatus, waits_for_epoch
 from ..telemetry.losses import lost_workers
@@ -16,13 +17,14 @@ def run_status(run: Lifecycle) -> RunStatus:
     """Return state and totals of a run, now."""
     parts = run.parts
     totals, validated = parts.history.totals(), parts.history.validated
+    stalls = run.watchdog.stalls
     epochs, own = parts.plan.options.epochs, parts.training.settings.strategy
     # A run that is paused or stalled tells nothing. What a resumed run has of its past ended
     # before this process began it.
     quiet = max(0.0, time.time() - max(totals.latest, run.made)) if run.active else 0.0
     return RunStatus(
         parts.run_id,
-        parts.state,
+        "queued" if is_queued(parts.state, (s.cause for s in stalls)) else parts.state,
         min(totals.epoch + 1, epochs),
         epochs,
         totals.milestones,
@@ -31,7 +33,7 @@ def run_status(run: Lifecycle) -> RunStatus:
         totals.loss,
         totals.staleness_mean,
         totals.elapsed + quiet,
-        tuple(f"{stall.message} {stall.look}" for stall in run.watchdog.stalls),
+        tuple(f"{stall.message} {stall.look}" for stall in stalls),
         run.notes,
         sum(skipped.rows for skipped in run.epochs.source.skipped),
         totals.steps,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from .. import events
+from ..coordination.watchdog import is_queued
 from ..errors import ConfigError
 from ..telemetry.losses import lost_workers
 from ..telemetry.tally import Tally
@@ -297,7 +298,7 @@ class RunModel:
             **facts,
             "id": self._id or facts["id"],
             "model_bytes": 0 if self._among else facts["model_bytes"],
-            "state": self._state,
+            "state": "queued" if is_queued(self._state, self._stalls) else self._state,
             "epoch": min(self._tally.totals().epoch + 1, self._epochs),
             "epochs": self._epochs,
             "elapsed": seconds(self._tally.elapsed(until)),

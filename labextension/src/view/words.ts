@@ -5,6 +5,7 @@ import { t } from "./text";
 const WORDS: Partial<Record<string, () => string>> = {
   // States of a run
   starting: () => t("starting"),
+  queued: () => t("queued"),
   running: () => t("running"),
   paused: () => t("paused"),
   stopping: () => t("stopping"),
@@ -49,6 +50,7 @@ const WORDS: Partial<Record<string, () => string>> = {
 
 const SIGNS: Partial<Record<string, string>> = {
   starting: "…",
+  queued: "⏳",
   ready: "…",
   waiting: "⏳",
   running: "▶",

@@ -88,15 +88,16 @@ def test_partitions_without_a_slot_are_nobody_s_fault() -> None:
 @pytest.mark.parametrize(
     ("workers", "slots", "expected"),
     [
-        ({1: 2}, 2, "run 1 holds both slots of local[2]"),
-        ({1: 1}, 1, "run 1 holds the only slot of local[2]"),
-        ({3: 1, 1: 2, 2: 1, 4: 0}, 4, "runs 1, 2 and 3 hold all 4 slots of local[2]"),
-        ({1: 1}, 2, ""),
+        ({"1": 2}, 2, "run 1 holds both slots of local[2]"),
+        ({'"first"': 2}, 2, 'run "first" holds both slots of local[2]'),
+        ({"1": 1}, 1, "run 1 holds the only slot of local[2]"),
+        ({"1": 2, '"b"': 1, "3": 1, "4": 0}, 4, 'runs 1, "b" and 3 hold all 4 slots of local[2]'),
+        ({"1": 1}, 2, ""),
         ({}, 2, ""),
     ],
 )
 def test_the_runs_that_hold_all_slots_are_named(
-    workers: dict[int, int], slots: int, expected: str
+    workers: dict[str, int], slots: int, expected: str
 ) -> None:
     assert held(workers, slots, "local[2]") == expected
 

@@ -80,6 +80,23 @@ def test_what_theory_needs_is_told() -> None:
     assert (totals["recent_workers"], totals["recent_staleness"]) == (3, 1.5)
 
 
+def test_a_run_is_queued_until_others_free_the_slots_that_it_needs() -> None:
+    model = RunModel()
+    model(started(0.0))
+    assert state(model)["run"]["state"] == "starting"
+    model(
+        events.Stalled(1.0, "slots: run 1 holds both slots", "Waiting: run 1 ...", "Stop it.", 1.0)
+    )
+    assert state(model)["run"]["state"] == model.row(1.0, FACTS)["state"] == "queued"
+    model(events.StallEnded(2.0, "slots: run 1 holds both slots"))
+    assert state(model)["run"]["state"] == "starting"
+    model(events.StateChanged(2.0, "running"))
+    model(
+        events.Stalled(3.0, "slots: run 3 holds both slots", "Waiting: run 3 ...", "Stop it.", 3.0)
+    )
+    assert state(model)["run"]["state"] == "running"
+
+
 def test_a_paused_run_foresees_what_is_to_go_once_it_is_resumed() -> None:
     model = running()
     model(milestone(1.0))
