@@ -87,11 +87,13 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return `` Did you mean ...?`` with the known name that is nearest; empty if none is near.
 
-    Initials are near, too: those of learning_rate are lr.
+    Initials are near, too: those of learning_rate are lr. So are beginnings.
     """
     names = list(known)
+    longer = sorted((each for each in names if each.startswith(name)), key=len)
     short = [each for each in names if "".join(word[:1] for word in each.split("_")) == name]
-    near = short if len(name) > 1 and short else difflib.get_close_matches(name, names, 1, 0.5)
+    begun = (longer or short) if len(name) > 1 else []
+    near = begun or difflib.get_close_matches(name, names, 1, 0.5)
     return f" Did you mean {near[0]}?" if near else ""
 
 

@@ -7,15 +7,15 @@ from textwrap import dedent, fill
 from typing import Any, TypeVar
 
 from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
-from traitlets import Bool, Enum, Float, Int, TraitError, Unicode, Union, validate
+from traitlets import Enum, TraitError, Unicode, validate
 
-from ..common.checks import at_least_one, did_you_mean, not_negative
+from ..common.checks import did_you_mean
 from ..errors import ConfigError, TosError
 from ..nodes.runs import ClusterRun
 from ..readable import ipython_shell
 from ..steering.actions import ACTIONS, Action
 from ..steering.machine import Command
-from ..training.options import OPTIONS, Option
+from ..training.options import OPTIONS
 from . import board, steer
 from .cell import keep_empty
 from .cluster import ClusterLauncher
@@ -26,6 +26,7 @@ from .launcher import is_noninteractive
 from .parsers import CONFIGURABLE, IF_RUNNING, ON_INTERRUPT, PARSERS
 from .text import combiners, say
 from .train import RunLauncher
+from .traits import trait
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -51,22 +52,6 @@ def command(action: Action) -> Callable[..., None]:
     method.__name__, method.__doc__ = action.magic, "\n".join(text)
     made: Callable[..., None] = line_magic(documented(method))
     return made
-
-
-_TRAITS = {"int": Int, "float": Float, "bool": Bool, "str": Unicode}
-_LEAST = {at_least_one: 1, not_negative: 0}
-
-
-def trait(option: Option) -> Any:
-    """Return the trait of an option, by its type and its check."""
-    more: dict[str, Any] = {"default_value": option.default, "allow_none": option.default is None}
-    if option.check in _LEAST:
-        more["min"] = _LEAST[option.check]
-    if option.words:
-        return Enum(option.words, help=option.help, **more).tag(config=True)
-    if option.name == "shuffle":
-        return Union([Bool(), Enum(("partitions",))], help=option.help, **more).tag(config=True)
-    return _TRAITS[option.plain](help=option.help, **more).tag(config=True)
 
 
 @magics_class
@@ -278,6 +263,23 @@ class TosMagics(Magics):
         if uri is None:
             return steer.runs_table()
         return steer.saved_runs(uri, self._connection.ensure(self.shell.user_ns))
+
+    @line_magic
+    @documented
+    def tos_compare(self, line: str) -> Any:
+        """Set runs beside each other, as tos.compare does: a table and a figure.
+
+        Examples
+        --------
+        ::
+
+            %tos_compare first second
+            %tos_compare 1 2 3
+        """
+        from ..telemetry.compare import compare
+
+        names = PARSERS["tos_compare"].parse(line).runs
+        return compare(*(steer.find_run(self.shell.user_ns, name) for name in names))
 
     @line_magic
     @documented

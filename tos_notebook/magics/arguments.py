@@ -4,15 +4,70 @@ from __future__ import annotations
 
 import re
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-from ..errors import ConfigError
-from ..training.options import ObserverOptions, subset
+from ..errors import ConfigError, TosError
+from ..training.options import OPTIONS, ObserverOptions, subset
 from . import find
 from .find import Names
 
 _NAMES = re.compile(r"[\w\s,]+")
+_NAMED = re.compile(r"(\w+): ")
+"""The parameter with which an error begins."""
+
+_WRITTEN = {"validation": "validation_data"}
+"""What errors call otherwise."""
+
+
+@contextmanager
+def as_options(flags: Collection[str], name: str = "") -> Iterator[None]:
+    """Let errors of the block name an option as it is written in a cell.
+
+    Parameters
+    ----------
+    flags : collection of str
+        The options that there are.
+    name : str
+        The parameter whose value is wrong, where the error does not begin with it.
+    """
+    try:
+        yield
+    except TosError as error:
+        text = str(error.args[0]) if error.args else ""
+        found = _NAMED.match(text)
+        own = found[1] if found else name
+        flag = f"--{_WRITTEN.get(own, own).replace('_', '-')}"
+        if flag in flags:
+            text = text[found.end() :] if found else text
+            error.args = (f"{flag}: {text}", *error.args[1:])
+        raise
+
+
+def check(options: Namespace, flags: Collection[str]) -> None:
+    """Refuse values that are out of range, whatever the notebook's variables hold.
+
+    Raises
+    ------
+    TosError
+        The message begins with the option.
+    """
+    for name in OPTIONS.keys() - _READ_LATER:
+        value = getattr(options, name, None)
+        if value is not None and value != "":
+            with as_options(flags, name):
+                OPTIONS[name].checked(value)
+
+
+_READ_LATER = frozenset(
+    {
+        *("strategy", "combiner", "learning_rate", "callbacks", "stop_when", "validation_data"),
+        *("partitioner", "sinks", "tensorboard", "mlflow", "histograms"),
+        *("checkpoint_every", "validation_every"),
+    }
+)
+"""Options whose text may name a variable, or is read otherwise than by its type."""
 
 
 def given(names: Names, options: Namespace) -> dict[str, Any]:

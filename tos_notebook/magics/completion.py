@@ -15,26 +15,17 @@ from ..program.kinds import all_are
 from ..steering.actions import ACTIONS
 from ..steering.conditions import Condition
 from ..steering.machine import Command
-from ..steering.trigger import TIMES
+from ..training.options import OPTIONS
 from . import find
+from .offers import Offers, brief, offers
 from .options import Parser
 from .parsers import PARSERS
 from .steer import ALSO_SET, all_runs
 
 _LINE = re.compile(r"\s*(?P<escape>%%?)(?P<name>tos_\w+)\s+(?P<rest>.*)", re.DOTALL)
 
-_TYPED = re.compile(r"\w+:$")
-"""What stands before a token that begins behind a colon."""
-
-EXAMPLES: Mapping[str, Iterable[str]] = {
-    "every": TIMES,
-    **{a.magic: [f"{argument.name}=" for argument in a.arguments] for a in ACTIONS.values()},
-    "tos_set": [
-        f"{name}="
-        for name in (*(a.name for a in ACTIONS[Command.SET].arguments), *ALSO_SET, "strategy")
-    ],
-}
-"""What may stand there whatever the notebook holds, by kind of option."""
+_PIECE = re.compile(r"[^\s,]*$")
+"""What stands at the end of a line between spaces and commas."""
 
 Matcher = Callable[[Any], dict[str, Any]]
 
@@ -51,14 +42,16 @@ def matcher(namespace: Mapping[str, Any], defaults: Iterable[str]) -> Matcher:
     """
 
     def tos_matcher(context: Any) -> dict[str, Any]:
-        words = complete(context.text_until_cursor, context.cursor_line, namespace, defaults)
-        # IPython ends a token at a colon, as in ssp:3, and replaces what stands behind it.
-        typed = _TYPED.search(context.text_until_cursor.removesuffix(context.token))
-        before = typed[0] if typed else ""
+        text, token = context.text_until_cursor, context.token
+        offered = complete(text, context.cursor_line, namespace, defaults)
+        # IPython ends a token at signs, as in ssp:3, and replaces what stands behind the last one.
+        piece = _PIECE.search(text)
+        typed = piece[0] if piece else token
+        before = typed.removesuffix(token)
         found = [
-            SimpleCompletion(word.removeprefix(before), type="magic")
-            for word in words
-            if word.startswith(before + context.token)
+            SimpleCompletion(name.removeprefix(before), type=word or "magic")
+            for name, word in offered.items()
+            if name.startswith(typed)
         ]
         return {"completions": found, "suppress": bool(found)}
 
@@ -66,10 +59,8 @@ def matcher(namespace: Mapping[str, Any], defaults: Iterable[str]) -> Matcher:
     return made
 
 
-def complete(
-    text: str, row: int, namespace: Mapping[str, Any], defaults: Iterable[str]
-) -> list[str]:
-    """Return what may stand at the end of a line, whatever has been typed of it.
+def complete(text: str, row: int, namespace: Mapping[str, Any], defaults: Iterable[str]) -> Offers:
+    """Return what may stand at the end of a line, and a word about each.
 
     Parameters
     ----------
@@ -83,39 +74,60 @@ def complete(
     line = _LINE.fullmatch(text)
     parser = PARSERS.get(line["name"]) if line else None
     if line is None or parser is None or (line["escape"] == "%%" and row):
-        return []
+        return {}
     *before, typed = re.split(r"\s+", line["rest"])
     flag = before[-1] if before and parser.takes_value(before[-1]) else ""
+    left = {option: word for option, word in parser.words.items() if option not in before}
     if typed.startswith("-") and (not flag or parser.stands_alone(flag)):
-        return [option for option in parser.flags if option not in before]
+        return left
     flag = flag or parser.argument
     if not flag:
-        return [] if typed else parser.flags
-    return parser.choices(flag) or _of_kind(parser, flag, namespace, defaults)
+        return {} if typed else left
+    if parser.kinds.get(flag) in SETTINGS:
+        return _settings(parser.kinds[flag], typed, before, defaults)
+    return parser.values(flag) or _of_kind(parser, flag, namespace)
 
 
-def _of_kind(
-    parser: Parser, flag: str, namespace: Mapping[str, Any], defaults: Iterable[str]
-) -> list[str]:
+SETTINGS = ("default", "tos_set")
+"""Kinds of arguments that are written as name=value."""
+
+
+def _settings(kind: str, typed: str, before: Iterable[str], defaults: Iterable[str]) -> Offers:
+    """Return names of settings that are not given yet; behind the sign, the values of one."""
+    name, sign, _ = typed.partition("=")
+    if sign:
+        words = OPTIONS[name].words if name in OPTIONS else ()
+        found = dict.fromkeys(words, "") or offers(KINDS.get(name, name))
+        return {f"{name}={value}": word for value, word in found.items()}
+    given = {each.partition("=")[0] for each in before}
+    swaps = (*ALSO_SET, "strategy")
+    own = [*(a.name for a in ACTIONS[Command.SET].arguments), *swaps]
+    names = defaults if kind == "default" else own
+    helps = {name: brief(option.help) for name, option in OPTIONS.items()}
+    return {f"{name}=": helps.get(name, "") for name in names if name not in given}
+
+
+KINDS = {"checkpoint_every": "every", "validation_every": "every"}
+"""What is offered for a setting, where it is not called as the setting is."""
+
+
+def _of_kind(parser: Parser, flag: str, namespace: Mapping[str, Any]) -> Offers:
     kind = parser.kinds.get(flag, "")
-    if kind == "default":
-        return [f"{name}=" for name in defaults]
     if kind in ("run", "either"):
-        clusters = _variables(namespace, find.is_cluster) if kind == "either" else []
+        clusters = _variables(namespace, find.is_cluster) if kind == "either" else {}
         runs = all_runs()
         # A name with a space would need quotes.
-        names = [run.name for run in runs if run.name is not None and " " not in run.name]
-        known = [*_variables(namespace, is_run), *clusters, *names, *(str(r.number) for r in runs)]
-        return list(dict.fromkeys(known))
-    from ..widgets.facts import OFFERS
-
-    variables = _variables(namespace, TESTS[kind]) if kind in TESTS else []
-    return [*EXAMPLES.get(kind, ()), *OFFERS.get(kind, ()), *variables]
+        names = {run.name: run.state for run in runs if run.name and " " not in run.name}
+        numbers = {str(run.number): run.state for run in runs}
+        return {**_variables(namespace, is_run), **clusters, **names, **numbers}
+    variables = _variables(namespace, TESTS[kind]) if kind in TESTS else {}
+    return {**offers(kind), **variables}
 
 
-def _variables(namespace: Mapping[str, Any], test: find.Test) -> list[str]:
+def _variables(namespace: Mapping[str, Any], test: find.Test) -> Offers:
     # IPython's own names begin with an underscore.
-    return [n for n, v in list(namespace.items()) if not n.startswith("_") and test(v)]
+    found = [(n, v) for n, v in list(namespace.items()) if not n.startswith("_") and test(v)]
+    return {name: type(value).__name__ for name, value in found}
 
 
 def is_data(value: Any) -> bool:

@@ -7,10 +7,11 @@ import time
 from argparse import Namespace
 from typing import Any
 
-from ..cluster.executors import is_running
+from ..cluster.executors import active_context, is_running
 from ..common.console import quiet_stderr
 from ..errors import TosError
 from ..readable import counted
+from .launcher import is_noninteractive
 from .text import say
 
 
@@ -92,6 +93,9 @@ class Connection:
 
         began = time.time()
         master = options.master or _existing(namespace)
+        if master is options.master and active_context() is None and not is_noninteractive():
+            # It takes seconds, in which nothing else would be said.
+            say(f"Starting Spark{f' on {master}' if master else ''} ...")
         with quiet_stderr():
             spark = connect(
                 master, config=dict(options.conf), warm_up=False, ship_package=options.ship_package

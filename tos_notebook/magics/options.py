@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import shlex
 import textwrap
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, NoReturn
 
 from IPython.core.error import UsageError
 
 from ..common.checks import did_you_mean
+from .offers import Offers, brief
 
 TEXT_COLUMN = 30
 """Where the explanations of options begin in the help."""
@@ -25,16 +26,22 @@ class Parser:
         With its percent signs.
     example : str
         What may stand behind it.
+    groups : mapping of str to collection of str, optional
+        Titles, and the options below each in the help. All others come last.
     """
 
-    def __init__(self, name: str, example: str = "") -> None:
+    def __init__(
+        self, name: str, example: str = "", groups: Mapping[str, Collection[str]] | None = None
+    ) -> None:
         self.name = name
+        self._groups = groups or {}
         self._example = example
         self.kinds: dict[str, str] = {}
+        self._defaults: dict[str, Any] = {}
         self._parser = _Raising(name, add_help=False, allow_abbrev=False)
         self._actions: list[argparse.Action] = []
 
-    def add(self, *flags: str, kind: str = "", **settings: Any) -> Parser:
+    def add(self, *flags: str, kind: str = "", told: Any = None, **settings: Any) -> Parser:
         """Add an option, or an argument without a flag, as argparse takes it.
 
         Parameters
@@ -42,10 +49,13 @@ class Parser:
         *flags : str
         kind : str
             What completion offers as its value.
+        told : object, optional
+            The value by default, where it is not the parser that has it.
         **settings
             Those of ``ArgumentParser.add_argument``.
         """
         action = self._parser.add_argument(*flags, **settings)
+        self._defaults[action.dest] = action.default if told is None else told
         self._actions.append(action)
         for flag in action.option_strings or [action.dest]:
             self.kinds[flag] = kind
@@ -61,10 +71,20 @@ class Parser:
         """The name of the argument without a flag; empty if there is none."""
         return next((a.dest for a in self._actions if not a.option_strings), "")
 
-    def choices(self, flag: str) -> list[str]:
-        """Return the words that an option takes; nothing if it takes any."""
+    @property
+    def words(self) -> Offers:
+        """Every option, with its dashes, and a word about it."""
+        return {f: brief(_meaning(a)) for a in self._actions for f in a.option_strings}
+
+    def values(self, flag: str) -> Offers:
+        """Return the words that an option takes, or the number by default; else nothing."""
         action = next(a for a in self._actions if flag in (a.option_strings or [a.dest]))
-        return list(action.choices or ())
+        if action.choices:
+            return dict.fromkeys(map(str, action.choices), "")
+        default = self._defaults.get(action.dest, action.default)
+        # A bool is a number, too.
+        known = type(default) in (int, float)
+        return {f"{default:g}": "by default"} if known else {}
 
     def takes_value(self, flag: str) -> bool:
         """Whether an option is followed by a value."""
@@ -125,22 +145,21 @@ class Parser:
     @property
     def explained(self) -> list[tuple[list[str], str]]:
         """Every option, in each of its spellings, with what it means."""
-        return [(_spelled(a), (a.help or "") % vars(a)) for a in self._actions]
+        return [(_spelled(a), _meaning(a)) for a in self._actions]
 
     def help(self) -> str:
-        """Return usage and options as text."""
+        """Return usage and options as text, in their groups."""
         lines = [f"Usage: {self.usage}"]
-        if self._actions:
-            lines += ["", "Options"]
-        for spellings, meaning in self.explained:
-            head = "  " + ", ".join(spellings)
-            text = textwrap.wrap(meaning, 100 - TEXT_COLUMN)
-            if len(head) > TEXT_COLUMN - 2:
-                lines.append(head)
-                head = ""
-            indent = " " * TEXT_COLUMN
-            lines += [head.ljust(TEXT_COLUMN) + text[0], *(indent + more for more in text[1:])]
+        for title, actions in self._grouped().items():
+            lines += ["", title, *(line for a in actions for line in _lines(a))]
         return "\n".join(lines)
+
+    def _grouped(self) -> dict[str, list[argparse.Action]]:
+        """Return options by the titles above them, those of a group in its order."""
+        by_name = {a.option_strings[0] if a.option_strings else a.dest: a for a in self._actions}
+        found = {t: [by_name.pop(n) for n in names] for t, names in self._groups.items()}
+        rest = {"Others" if found else "Options": [*by_name.values()]} if by_name else {}
+        return found | rest
 
 
 class _Raising(argparse.ArgumentParser):
@@ -148,6 +167,20 @@ class _Raising(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise argparse.ArgumentError(None, message.rstrip(".") + ".")
+
+
+def _lines(action: argparse.Action) -> list[str]:
+    """Return an option in the help."""
+    head = "  " + ", ".join(_spelled(action))
+    text = textwrap.wrap(_meaning(action), 100 - TEXT_COLUMN)
+    above = [head] if len(head) > TEXT_COLUMN - 2 else []
+    indent = " " * TEXT_COLUMN
+    first = indent if above else head.ljust(TEXT_COLUMN)
+    return [*above, first + text[0], *(indent + more for more in text[1:])]
+
+
+def _meaning(action: argparse.Action) -> str:
+    return (action.help or "") % vars(action)
 
 
 def _spelled(action: argparse.Action) -> list[str]:

@@ -117,6 +117,30 @@ _RESUMED: Mapping[str, Mapping[str, Any]] = {
 """The same for a run that continues."""
 
 
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "Most used": ("--data", "--epochs", "--batch-size", "--validation-data", "-o"),
+    "The data": (
+        *("--features", "--label", "--weight", "--on-bad"),
+        *("--shuffle", "--no-shuffle", "--partitions", "--repartition-every", "--seed"),
+    ),
+    "How workers train and exchange": (
+        *("--learning-rate", "--strategy", "--combiner", "--sync", "--sync-interval", "--codec"),
+        *("--optimizer-state", "--non-finite"),
+    ),
+    "What goes along with the run": (
+        *("--validation-split", "--validation-every", "--validation-on", "--callbacks"),
+        "--stop-when",
+        *("--tensorboard", "--mlflow"),
+    ),
+    "Checkpoints": ("--checkpoint-dir", "--checkpoint-every", "--max-checkpoints"),
+    "The cell": ("--name", "--wait", "--on-interrupt", "--if-running"),
+    "What is trained, where the cell does not show it": (
+        *("--model", "--fetch", "--feeds", "--loss", "--metrics", "--params", "--feed-dict"),
+    ),
+}
+"""Of the help of ``%%tos_train``."""
+
+
 def _option(parser: Parser, option: Option, **others: Any) -> Parser:
     """Add one of the options of `tos_notebook.training.options`, with its line of help.
 
@@ -130,15 +154,19 @@ def _option(parser: Parser, option: Option, **others: Any) -> Parser:
     written = {"choices": option.words} if option.words else _PLAIN[option.plain]
     settings = {**written, **_SPELLED.get(option.name, {}), **others}
     text = f"{settings.pop('when', '')}{option.help}{settings.pop('more', '')}"
+    default = settings.get("told")
+    # Whether a bool is on, its flags say.
+    if not (default in (None, "") or isinstance(default, bool) or "by default" in text):
+        text += f"; {str(default).replace('%', '%%')} by default"
     flags = [f"--{name.replace('_', '-')}" for name in (option.name, option.alias) if name]
     return parser.add(*flags, help=text, **settings)
 
 
 def _train() -> Parser:
-    parser = Parser("%%tos_train")
+    parser = Parser("%%tos_train", groups=GROUPS)
     _add_data(parser)
     for option in OFFERED.values():
-        _option(parser, option)
+        _option(parser, option, told=option.default)
     text = "leave the rows in their partitions and in their order"
     parser.add("--no-shuffle", dest="shuffle", action="store_const", const=False, help=text)
     text = (
@@ -246,7 +274,7 @@ def _connect() -> Parser:
         "local[2], spark://host:7077, yarn or k8s://...; by default the running Spark, else the "
         "configured master, else local[*]"
     )
-    parser.add("master", nargs="?", help=text)
+    parser.add("master", nargs="?", kind="master", help=text)
     text = "settings of a Spark that is started; put the master before them"
     parser.add("--conf", nargs="+", action="extend", default=[], **PAIR, help=text)
     text = (
@@ -315,6 +343,9 @@ def _all() -> dict[str, Parser]:
     parsers["tos_cluster"] = _cluster()
     text = "a directory of saved runs; this notebook's runs by default"
     parsers["tos_runs"] = Parser("%tos_runs").add("uri", nargs="?", metavar="URI", help=text)
+    text = "two runs or more, each by its variable, name or number"
+    compared = Parser("%tos_compare", "first second")
+    parsers["tos_compare"] = compared.add("runs", kind="run", nargs="+", metavar="RUN", help=text)
     text = "a folder of event files; by default the run's own"
     board = _steering("tos_tensorboard")
     parsers["tos_tensorboard"] = board.add("uri", nargs="?", metavar="URI", help=text)

@@ -18,12 +18,14 @@ from . import arguments, find
 from .cell import TRAIN, run_cell
 from .find import Names
 from .launcher import CLOSE_TIMEOUT, Launcher, is_noninteractive
-from .parsers import OUTPUT
+from .parsers import OUTPUT, PARSERS
 from .program import Captured, captured
 from .text import say, training
 
 if TYPE_CHECKING:
     from ..training.run import Run
+
+FLAGS = PARSERS["tos_train"].flags
 
 LATER = "%tos_stop stops it and keeps the weights, %tos_status says how far it is."
 
@@ -40,13 +42,16 @@ class RunLauncher(Launcher):
                 "RDD of (features, label), --data x,y where x and y are arrays, or --data df "
                 "--features x --label y for columns of a DataFrame."
             )
+        arguments.check(options, FLAGS)
 
     def _start(self, options: Namespace, line: str, cell: str | None) -> Run:
         if options.name is None and options.output != OUTPUT:
             options.name = options.output
         names = self._names(line, cell)
         options.learning_rate, rate = arguments.learning_rate(names, options.learning_rate)
-        return self._launch(captured(names, options), names, options, rate)
+        made = captured(names, options)
+        with arguments.as_options(FLAGS):
+            return self._launch(made, names, options, rate)
 
     def _names(self, line: str, cell: str | None) -> Names:
         space = self._shell.user_ns
@@ -62,10 +67,12 @@ class RunLauncher(Launcher):
         if rate is not None:
             wanted["learning_rate"] = rate
         spark = self._connection.ensure(self._shell.user_ns)
-        strategy = find.strategy(self._shell.user_ns, options.strategy)
+        with arguments.as_options(FLAGS, "strategy"):
+            strategy = find.strategy(self._shell.user_ns, options.strategy)
         settings = subset(SessionOptions, vars(options)) | {"strategy": strategy}
         if options.combiner is not None:
-            settings["combiner"] = find.combiner(self._shell.user_ns, options.combiner)
+            with arguments.as_options(FLAGS, "combiner"):
+                settings["combiner"] = find.combiner(self._shell.user_ns, options.combiner)
         if options.checkpoint_dir:
             settings["checkpoint_dir"] = options.checkpoint_dir
             wanted["checkpoint_every"] = arguments.every(options.checkpoint_every)

@@ -127,6 +127,54 @@ def test_words_of_an_option_are_completed(cells: Cells) -> None:
     assert complete(cells, "%tos_chaos ") == {"slow", "kill", "off"}
 
 
+def test_values_of_settings_are_completed_and_a_given_setting_is_not_offered_again(
+    cells: Cells,
+) -> None:
+    assert {"asp", "bsp", "1", "ssp:3"} & complete(cells, "%tos_set sync=") >= {"asp", "bsp"}
+    assert complete(cells, "%tos_set sync=b") == {"bsp"}
+    assert "easgd" in complete(cells, "%tos_set combiner=")
+    assert complete(cells, "%tos_set sync=asp s") == {"sync_interval=", "strategy="}
+    assert complete(cells, "%tos_config optimizer_state=") == {"keep", "reset"}
+
+
+def test_numbers_are_completed_by_their_default_and_masters_by_their_forms(cells: Cells) -> None:
+    assert complete(cells, "%%tos_train --epochs ") == {"1"}
+    assert complete(cells, "%%tos_train --batch-size ") == {"100"}
+    assert complete(cells, "%tos_connect lo") == {"local[2]", "local[*]"}
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "word"),
+    [
+        ("%%tos_train --ep", "--epochs", "passes over the data"),
+        ("%%tos_train --combiner dyns", "dynsgd", "The default for asynchronous training"),
+        ("%%tos_train --sync b", "bsp", "all wait for all, at every milestone"),
+        ("%tos_set sync=a", "asp", "no worker waits for another"),
+        ("%%tos_train --epochs ", "1", "by default"),
+        ("%tos_train --data tra", "train", "tuple"),
+    ],
+)
+def test_a_word_about_each_is_offered_with_it(
+    cells: Cells, text: str, name: str, word: str
+) -> None:
+    with provisionalcompleter():
+        found = cells.shell.Completer.completions(text, len(text))
+        assert {c.text: c.type for c in found}[name] == word
+
+
+def test_help_of_training_groups_its_options_with_their_defaults() -> None:
+    text = PARSERS["tos_train"].help()
+    titles = [line for line in text.splitlines() if line and not line.startswith((" ", "Usage"))]
+    assert (titles[0], titles[-1]) == ("Most used", "Others")
+    used = text.partition("Most used")[2].partition("\n\n")[0]
+    for option in ("--data", "--epochs", "--batch-size", "--validation-data", "-o"):
+        assert f"\n  {option}" in used
+    words = " ".join(text.split())
+    assert "passes over the data; 1 by default" in words
+    assert "rows of one batch of each worker; 100 by default" in words
+    assert all(words.count(f" {flag} ") >= 1 for flag in PARSERS["tos_train"].flags)
+
+
 def test_variables_are_completed_by_kind(cells: Cells, engine: Engine) -> None:
     cells(
         "import keras, tensorflow as tf\n"

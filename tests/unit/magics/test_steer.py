@@ -238,6 +238,14 @@ def test_what_is_far_from_all_names_is_not_said_to_be_meant(
     assert "Did you mean" not in cells.fails(line)
 
 
+def test_runs_are_compared_by_variable_or_number(
+    cells: Cells, runs: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tos_notebook.telemetry.compare.compare", lambda *given: given)
+    cells("made = %tos_compare first 2")
+    assert cells.space["made"] == tuple(runs)
+
+
 def test_runs_are_a_table(cells: Cells, runs: list[Any]) -> None:
     cells("table = %tos_runs")
     table = cells.space["table"]
@@ -269,6 +277,8 @@ def test_runs_are_a_table(cells: Cells, runs: list[Any]) -> None:
         ("%tos_set learning_rate = 1", "expected name=value without spaces"),
         ("%tos_set sync_interval=1.5", "sync_interval: expected a whole number, got '1.5'"),
         ("%tos_runs --all", "It has no options"),
+        ("%tos_compare", "such as %tos_compare first second."),
+        ("%tos_compare first thrid", "got 'thrid'. There are runs 1"),
         ("%tos_chaos", "slow or kill; off ends what is in force), such as %tos_chaos slow 5"),
         ("%tos_chaos slwo 5", "Did you mean slow?"),
         ("%tos_chaos slow", "expected how many times slower, such as slow 5; got none"),

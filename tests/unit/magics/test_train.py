@@ -124,6 +124,32 @@ def test_a_sync_mode_that_there_is_not_is_refused_before_anything_is_started(
     assert not engine.sessions
 
 
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ("--batch-size 0", "--batch-size: expected a whole number of at least 1, got 0"),
+        ("--codec int9", "--codec: No codec is named 'int9'. Did you mean int8?"),
+        ("--combiner easgdd", "--combiner: No combiner is named 'easgdd'. Did you mean easgd?"),
+        ("--strategy allreduc", "--strategy: expected one of"),
+        ("--validation-data trian", "--validation-data: expected the name of a variable"),
+    ],
+)
+def test_a_wrong_value_names_the_option_before_anything_is_printed(
+    cells: Cells, engine: Engine, options: str, text: str
+) -> None:
+    output = cells.fails(f"{LINE} {options}")
+    assert text in output
+    assert len(output.strip().splitlines()) == 1
+
+
+def test_what_is_wrong_by_itself_is_refused_before_the_cell_runs(
+    cells: Cells, engine: Engine
+) -> None:
+    output = cells.fails("%%tos_train --data train --sync spp:3\nprint('it ran')")
+    assert "--sync: expected 'asp'" in output
+    assert "it ran" not in output
+
+
 def test_the_prompt_comes_back_while_the_run_trains(cells: Cells, engine: Engine) -> None:
     cells(LINE)
     assert engine.runs[0].active

@@ -1,0 +1,78 @@
+"""Values that completion offers whatever the notebook holds, each with a word about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+Offers = dict[str, str]
+"""What may stand there, and a word about each."""
+
+MOST = 60
+"""Characters of a word."""
+
+_SYNC = {
+    "asp": "no worker waits for another",
+    "ssp:1": "wait when more than 1 milestone ahead of the slowest",
+    "ssp:3": "wait when more than 3 milestones ahead of the slowest",
+    "ssp:10": "wait when more than 10 milestones ahead of the slowest",
+    "bsp": "all wait for all, at every milestone",
+}
+
+_CHAOS = {
+    "slow": "a worker computes several times slower",
+    "kill": "a worker's process dies",
+    "off": "end what is in force",
+}
+
+_TIMES = {"30s": "a time", "5min": "a time", "500": "milestones"}
+
+_MASTERS = {
+    "local[2]": "2 cores of this machine",
+    "local[*]": "all cores of this machine",
+    "spark://host:7077": "a standalone cluster",
+    "yarn": "a Hadoop cluster",
+    "k8s://https://host:443": "a Kubernetes cluster",
+}
+
+
+def _combiners() -> Offers:
+    from ..combiners.registry import describe
+
+    return {row["name"]: brief(row["when"]) for row in describe()}
+
+
+def _codecs() -> Offers:
+    from ..codecs.registry import describe
+
+    return {row["example"]: brief(row["when"]) for row in describe()}
+
+
+def _strategies() -> Offers:
+    from ..strategies.registry import choices, describe
+
+    summaries = {row["name"]: brief(row["summary"]) for row in describe()}
+    return {name: summaries[name.partition(":")[0]] for name in choices()}
+
+
+_MADE: Mapping[str, Callable[[], Offers]] = {
+    "combiner": _combiners,
+    "codec": _codecs,
+    "strategy": _strategies,
+    "sync": lambda: _SYNC,
+    "chaos": lambda: _CHAOS,
+    "every": lambda: _TIMES,
+    "master": lambda: _MASTERS,
+}
+
+
+def offers(kind: str) -> Offers:
+    """Return what an option of a kind takes; nothing where that depends on the notebook."""
+    return _MADE[kind]() if kind in _MADE else {}
+
+
+def brief(text: str) -> str:
+    """Return the beginning of a text that says the most: a clause of one line."""
+    for end in ("; ", " (", ": ", ". "):
+        text = text.partition(end)[0]
+    text = text.rstrip(".")
+    return text if len(text) <= MOST else f"{text[: MOST - 1].rstrip()}…"
