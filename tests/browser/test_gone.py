@@ -12,8 +12,19 @@ from typing import Any
 import nbformat
 import pytest
 
-from tests.browser.lab import UNHURRIED, Lab, View, expect, open_notebook, ready, run_cells, save
+from tests.browser.lab import (
+    UNHURRIED,
+    Lab,
+    View,
+    execute,
+    expect,
+    open_notebook,
+    ready,
+    run_cells,
+    save,
+)
 from tests.browser.test_live_view import SETUP, TRAIN
+from tests.browser.test_panel import TAB, Panel, status_item
 
 CELL = ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell"
 
@@ -130,6 +141,22 @@ def test_a_second_training_cell_waits_in_its_view_and_others_see_the_first_as_pi
     expect(waits).to_contain_text("run 1 holds both slots of local[2]", timeout=SECONDS)
     expect(cells.nth(2).locator("[data-milestones]")).to_have_attribute("data-milestones", "0")
 
+    # The panel says the same, and a run's tab opens beside that of another.
+    execute(page, "tos-notebook:open-panel")
+    panel = Panel(page, "two")
+    expect(panel.runs.nth(0)).to_have_attribute("data-state", "queued")
+    expect(panel.runs.nth(0)).to_contain_text("run 1 holds both slots of local[2]")
+    expect(status_item(page)).to_have_text("run 2 · queued")
+    bars = page.locator("#jp-main-dock-panel > .lm-TabBar")
+    for number in (1, 2):
+        panel.button(f"Open run {number}").click()
+    expect(page.locator(TAB)).to_have_count(2)
+    expect(bars).to_have_count(2)
+    for name in ("Run 1", "Run 2"):
+        tab = page.get_by_role("tab", name=name)
+        tab.locator(".lm-TabBar-tabCloseIcon").click()
+    expect(bars).to_have_count(1)
+
     first.stop()
     first.becomes("stopped")
     cells.nth(1).get_by_role("img", name=re.compile("^Training loss")).wait_for()
@@ -138,6 +165,16 @@ def test_a_second_training_cell_waits_in_its_view_and_others_see_the_first_as_pi
     # A view that is out of sight is not drawn.
     second.scroll_into_view_if_needed()
     expect(waits).to_be_hidden()
+
+    # What is checked is compared in a cell of the notebook, and what has ended can go.
+    for number in (1, 2):
+        box = panel.runs.get_by_role("checkbox", name=f"Compare run {number}")
+        expect(box).to_be_enabled()
+        box.check()
+    panel.section.get_by_role("button", name="Compare 2 runs").click()
+    expect(cells.filter(has_text="%tos_compare 1 2")).to_have_count(1)
+    panel.button("Remove run 1").click()
+    expect(panel.runs).to_have_count(1)
 
     save(page)
     lab.end_kernels(page)

@@ -8,7 +8,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from tests.browser.lab import UNHURRIED, Lab, View, execute, ready, save, write_notebook
+from tests.browser.lab import UNHURRIED, Lab, View, execute, expect, ready, save, write_notebook
 from tests.browser.test_live_view import SETUP, TRAIN
 
 
@@ -34,6 +34,12 @@ def test_a_run_is_steered_survives_a_reload_and_leaves_its_picture(
     view.press("unpause")
     view.becomes("running")
     view.moves()
+
+    # A run's tab opens below the document, with room to be seen.
+    execute(page, "tos-notebook:open-run")
+    tab = page.locator(".tos-lab-run-tab")
+    expect(tab).to_be_visible()
+    page.wait_for_function("tab => tab.offsetHeight > 250", arg=tab.element_handle())
 
     seen = view.milestones
     save(page)

@@ -45,7 +45,7 @@ OUTPUT = ".jp-OutputArea"
 
 AGREED = """([view, ...others]) => {
     const [, epoch, loss] = view.textContent.match(/epoch (\\d+) of.*?loss (\\d[\\d.]*\\d)/) ?? [];
-    const parts = [`epoch ${epoch}/`, `loss ${loss}`];
+    const parts = [` ${epoch}/`, `loss ${loss}`];
     return others.every(({ textContent }) => parts.every(part => textContent.includes(part)));
 }"""
 """Whether others show the epoch and the loss that a view shows."""
@@ -74,7 +74,7 @@ def palette(page: Any) -> Any:
 
 
 def status_item(page: Any) -> Any:
-    return page.get_by_role("button", name=re.compile("^tos: run"))
+    return page.locator(".tos-lab-status")
 
 
 def test_panel_status_bar_and_cell_follow_a_run_and_steer_it_while_another_cell_runs(
@@ -106,7 +106,7 @@ def test_panel_status_bar_and_cell_follow_a_run_and_steer_it_while_another_cell_
 
     # The status bar, whose click leads to that cell.
     item = status_item(page)
-    form = r"tos: run 1 · epoch \d+/100000 · 1/1 executors · loss [\d.]+"
+    form = r"run 1 \d+/100000 · (~[^·]+ · )?loss [\d.]+"
     expect(item).to_have_text(re.compile(f"^{form}$"))
     run_cells(page, 2)
     last.get_by_text("asleep", exact=True).scroll_into_view_if_needed()
@@ -119,14 +119,15 @@ def test_panel_status_bar_and_cell_follow_a_run_and_steer_it_while_another_cell_
     execute(page, "tos-notebook:open-panel")
     expect(panel.root).to_be_focused()
     heading = panel.section.get_by_role("button", name="one.ipynb")
-    for control in heading, spark, panel.button("Open run 1"), panel.button("Pause run 1"):
+    choice = panel.runs.get_by_role("checkbox", name="Compare run 1")
+    for control in heading, spark, choice, panel.button("Open run 1"), panel.button("Pause run 1"):
         page.keyboard.press("Tab")
         expect(control).to_be_focused()
     page.keyboard.press("Enter")
     expect(panel.runs).to_have_attribute("data-state", "paused")
     assert last.locator(".jp-InputPrompt").inner_text() == "[*]:"
     expect(word).to_have_text("paused")
-    expect(item).to_have_text(re.compile("^tos: run 1 · paused · epoch"))
+    expect(item).to_have_text(re.compile(r"^run 1 \d+/100000 · paused"))
     shown = [one.element_handle() for one in (View(page, CELL).root, item, panel.runs)]
     page.wait_for_function(AGREED, arg=shown)
     expect(panel.button("Unpause run 1")).to_be_focused()
@@ -185,7 +186,7 @@ def test_a_reload_while_a_cell_waits_for_its_run_brings_everything_back(
     expect(panel.runs).to_have_attribute("data-state", "running")
     cell = page.locator(CELL).nth(1)
     expect(cell).to_have_attribute("data-tos-state", "running")
-    expect(status_item(page)).to_have_text(re.compile("^tos: run 1 · epoch"))
+    expect(status_item(page)).to_have_text(re.compile(r"^run 1 \d+/100000 · "))
     assert not (lab.folder / "after").exists()
     picture("reloaded-in-mid-run")
 

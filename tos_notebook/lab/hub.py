@@ -65,6 +65,7 @@ class RunHub:
         self._pump = pump
         self._lock = threading.Lock()
         self._runs: dict[str, Watched] = {}
+        self._hidden: set[str] = set()
         self._clusters: dict[str, WatchedCluster] = {}
         self._pages: dict[str, PageSession] = {}
 
@@ -80,6 +81,21 @@ class RunHub:
         with self._lock:
             return dict(self._runs)
 
+    @property
+    def hidden(self) -> frozenset[str]:
+        """The ids of runs that a person has taken out of the panel."""
+        with self._lock:
+            return frozenset(self._hidden)
+
+    def hide(self, run: str) -> None:
+        """Take a run that has ended out of the panel of every page."""
+        with self._lock:
+            watched = self._runs.get(run)
+            if watched is None or not watched.over:
+                return
+            self._hidden.add(run)
+        self.wake()
+
     def watch(self, run: Run) -> None:
         """Follow a run from its beginning."""
         model, facts = watch(run), RunFacts(run)
@@ -90,6 +106,7 @@ class RunHub:
             ended = [name for name, known in self._runs.items() if known.over]
             for name in ended[:-KEPT]:
                 del self._runs[name]
+            self._hidden &= self._runs.keys()
         self.wake()
 
     def watch_cluster(self, cluster: ClusterRun) -> None:
@@ -248,6 +265,9 @@ class PageSession:
         elif watched is not None:
             self._control.send(all_readable(watched.steering(content)))
 
+    def _hide(self, content: Mapping[str, Any]) -> None:
+        self._hub.hide(str(content.get("run")))
+
     def _picture(self, content: Mapping[str, Any]) -> None:
         if (watched := self._watched(content)) is not None:
             self._answer(content, ok=True, bundle=watched.picture())
@@ -270,6 +290,7 @@ class PageSession:
         "watch": _watch,
         "unwatch": _unwatch,
         "command": _command,
+        "hide": _hide,
         "picture": _picture,
     }
 
@@ -318,7 +339,7 @@ class _Overview:
         self._cluster: ClusterSummary | None = None
         self._nodes: list[ClusterRow] = []
         # What a run's row was made from.
-        self._known: dict[str, tuple[int, bool, Facts]] = {}
+        self._known: dict[str, tuple[int, bool, bool, Facts]] = {}
 
     def hello(self) -> None:
         self._whole = True
@@ -334,14 +355,17 @@ class _Overview:
             return True
         whole, self._whole = self._whole, False
         cluster = self._look(now, whole or not active)
-        stands = {name: (w.model.changes, w.over, w.facts()) for name, w in runs.items()}
+        hidden = self._hub.hidden
+        stands = {
+            name: (w.model.changes, w.over, name in hidden, w.facts()) for name, w in runs.items()
+        }
         changed = [name for name in runs if whole or stands[name] != self._known.get(name)]
         nodes = [clusters[name].row() for name in clusters]
         if whole or changed or (cluster, nodes) != (self._cluster, self._nodes):
             self._seq += 1
             self._told, self._known, self._cluster = now, stands, cluster
             self._nodes = nodes
-            rows = [runs[name].row(now) for name in changed]
+            rows = [{**runs[name].row(now), "hidden": name in hidden} for name in changed]
             told = {"cluster": cluster and asdict(cluster), "runs": rows, "clusters": nodes}
             found = all_readable(told)
             self._tell({"type": "overview", "seq": self._seq, "whole": whole, **found}, [])

@@ -7,7 +7,8 @@ import { h, setAttribute, setText } from "../view/dom";
 import { hasEnded, share } from "../view/model";
 import type { Kernel, Kernels } from "./kernels";
 import type { RunRow } from "./protocol";
-import { stateOf, stateWord } from "./status-item";
+import { viewsOf } from "./run-views";
+import { called, stateOf, stateWord } from "./run-words";
 
 /** The notebook of a kernel, if it is open; of several views of it the one in front. */
 export function panelOf(notebooks: INotebookTracker, kernel: Kernel): NotebookPanel | null {
@@ -17,18 +18,22 @@ export function panelOf(notebooks: INotebookTracker, kernel: Kernel): NotebookPa
   return notebooks.find(shows) ?? null;
 }
 
-/** Make the cell that started it the active one; false if it is not there any more. */
+/** Make the cell that started it the active one, and show its view; false if it is not there. */
 export function revealCell(
   notebooks: INotebookTracker,
   kernel: Kernel,
-  row: Pick<RunRow, "cell">,
+  row: Pick<RunRow, "id" | "cell">,
 ): boolean {
   const notebook = panelOf(notebooks, kernel)?.content;
   const index = notebook?.widgets.findIndex(({ model }) => model.id === row.cell) ?? -1;
   if (!notebook || index < 0) return false;
   notebook.mode = "command";
   notebook.activeCellIndex = index;
-  void notebook.scrollToCell(notebook.widgets[index]);
+  const cell = notebook.widgets[index];
+  void notebook.scrollToCell(cell).then(() => {
+    // The end of a long output may be in sight already, which says least.
+    viewsOf(row.id, cell.node)[0]?.scrollIntoView({ block: "start" });
+  });
   return true;
 }
 
@@ -145,7 +150,7 @@ export class CellMarks {
       mark = new Mark(node);
       this.marks.set(node, mark);
     }
-    mark.name(this.trans.__("Progress of run %1", row.number));
+    mark.name(this.trans.__("Progress of %1", called(row, this.trans)));
     mark.draw(row, state);
   }
 

@@ -72,8 +72,8 @@ function starting(app: JupyterFrontEnd, kernels: Kernels, parts: Parts): Record<
       isEnabled: () => kernels.current !== null,
       execute: async () => {
         const panel = front();
-        if (panel) await connect(panel);
-        else if (kernels.current) await inject(app, kernels.current);
+        if (panel) await runBelow(panel, CONNECT);
+        else if (kernels.current) await inject(app, kernels.current, CONNECT);
       },
     },
     [COMMANDS.train]: {
@@ -90,16 +90,23 @@ function starting(app: JupyterFrontEnd, kernels: Kernels, parts: Parts): Record<
 }
 
 /** By a cell, so that the notebook does it again when it is run from its top. */
-async function connect({ content, sessionContext }: NotebookPanel): Promise<void> {
+export async function runBelow(
+  { content, sessionContext }: NotebookPanel,
+  source: string,
+): Promise<void> {
   NotebookActions.insertBelow(content);
   // New cells may be set to be text.
   if (content.activeCell?.model.type !== "code") NotebookActions.changeCellType(content, "code");
-  content.activeCell?.model.sharedModel.setSource(CONNECT);
+  content.activeCell?.model.sharedModel.setSource(source);
   await NotebookActions.run(content, sessionContext);
 }
 
-async function inject(app: JupyterFrontEnd, { path }: Kernel): Promise<void> {
-  await app.commands.execute("console:inject", { path, code: CONNECT, activate: false });
+export async function inject(
+  app: JupyterFrontEnd,
+  { path }: Kernel,
+  code: string,
+): Promise<void> {
+  await app.commands.execute("console:inject", { path, code, activate: false });
 }
 
 async function train(panel: NotebookPanel, trans: TranslationBundle): Promise<void> {

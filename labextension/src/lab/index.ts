@@ -15,8 +15,8 @@ import { IStatusBar } from "@jupyterlab/statusbar";
 import { ITranslator, nullTranslator, type TranslationBundle } from "@jupyterlab/translation";
 
 import { setTranslation } from "../view/text";
-import { CellMarks, revealCell } from "./cell-marks";
-import { addCommands, COMMANDS } from "./commands";
+import { CellMarks, panelOf, revealCell } from "./cell-marks";
+import { addCommands, COMMANDS, inject, runBelow } from "./commands";
 import { type Document, Hub } from "./hub";
 import type { Kernel } from "./kernels";
 import { addLauncher } from "./launcher";
@@ -71,7 +71,9 @@ const plugin: JupyterFrontEndPlugin<void> = {
     const tabs = new RunTabs(app, hub, trans, settings);
     showInCells(app, hub, settings);
     const openCluster = opener(app, notebooks);
-    const panel = addPanel(app, hub, { trans, openRun: tabs.open, openCluster }, restorer);
+    const compare = comparer(app, notebooks);
+    const parts = { trans, openRun: tabs.open, openCluster, compare };
+    const panel = addPanel(app, hub, parts, restorer);
     const notifier = new Notifier(hub, settings, trans, tabs.open);
     addCommands(app, hub, {
       ...{ palette, notebooks, trans, openRun: tabs.open },
@@ -126,10 +128,24 @@ function opener(app: JupyterFrontEnd, notebooks: INotebookTracker | null): OpenC
   };
 }
 
+/** By a cell of the notebook, so that it stays there. */
+function comparer(
+  app: JupyterFrontEnd,
+  notebooks: INotebookTracker | null,
+): PanelContext["compare"] {
+  const openDocument = openDocumentIn(app);
+  return (kernel, runs) => {
+    const code = `%tos_compare ${runs.map(({ number }) => number).join(" ")}`;
+    openDocument(kernel);
+    const notebook = notebooks && panelOf(notebooks, kernel);
+    void (notebook ? runBelow(notebook, code) : inject(app, kernel, code));
+  };
+}
+
 function addPanel(
   app: JupyterFrontEnd,
   hub: Hub,
-  parts: Pick<PanelContext, "trans" | "openRun" | "openCluster">,
+  parts: Pick<PanelContext, "trans" | "openRun" | "openCluster" | "compare">,
   restorer: ILayoutRestorer | null,
 ): Panel {
   const ui = sparkUi(app.serviceManager.serverSettings);

@@ -31,6 +31,8 @@ export interface Kernel {
   /** Something of the above changed. At most once a second while nothing but numbers change. */
   readonly changed: ISignal<Kernel, void>;
   command(run: string, command: string, arguments_?: Record<string, unknown>): Promise<Answer>;
+  /** Take a run that has ended out of the panel, on every page. */
+  hide(run: string): void;
   /** End a TensorFlow cluster. */
   stopCluster(cluster: string): Promise<Answer>;
   /** The still picture of a run or of a cluster, as a saved notebook holds it. */

@@ -162,6 +162,10 @@ export class KernelLink implements Kernel {
     return asAnswer(await this.ask({ type: "command", run, command, arguments: arguments_ }));
   }
 
+  hide(run: string): void {
+    this.send({ type: "hide", run });
+  }
+
   async stopCluster(cluster: string): Promise<Answer> {
     return asAnswer(await this.ask({ type: "command", cluster, command: "stop" }));
   }

@@ -7,10 +7,12 @@ import { duration, number } from "../view/format";
 import { hasEnded } from "../view/model";
 import type { Kernel, Kernels } from "./kernels";
 import type { RunRow } from "./protocol";
+import { isSeen } from "./run-views";
+import { concern, titled, validated } from "./run-words";
 import type { SettingsModel } from "./settings";
 
 /** Milliseconds for which the good news stands; an error stands until it is closed. */
-export const READ = 10_000;
+export const READ = 8_000;
 
 export class Notifier {
   /** The ids of runs that were seen active: the end of any other is old news. */
@@ -42,8 +44,10 @@ export class Notifier {
     }
   };
 
-  private matters({ state, elapsed }: RunRow): boolean {
+  private matters({ id, state, reason, elapsed }: RunRow): boolean {
     const { notify, notifyAfter } = this.settings.current;
+    // Whoever stopped it, or looks at it, knows. A condition that has stopped it has its reason.
+    if ((state === "stopped" && !reason) || isSeen(id)) return false;
     const wanted = notify === "always" || (notify === "failed" && state === "failed");
     return wanted && elapsed >= notifyAfter;
   }
@@ -55,6 +59,7 @@ export class Notifier {
     const text = endOf(kernel, row, this.trans);
     const actions = [{ label: this.trans.__("Open"), callback: open }];
     if (row.state === "failed") Notification.error(text, { autoClose: false, actions });
+    else if (row.warning) Notification.warning(text, { autoClose: READ, actions });
     else Notification.success(text, { autoClose: READ, actions });
     desktop(text, row.id, open);
   }
@@ -62,15 +67,23 @@ export class Notifier {
 
 function endOf({ name }: Kernel, row: RunRow, trans: TranslationBundle): string {
   const lasted = duration(row.elapsed);
+  const run = titled(row, trans);
   if (row.state === "failed") {
-    const text = trans.__("Run %1 of %2 has failed after %3.", row.number, name, lasted);
+    const text = trans.__("%1 of %2 has failed after %3.", run, name, lasted);
     return row.error === null ? text : `${text} ${row.error}`;
   }
   const text =
     row.state === "stopped"
-      ? trans.__("Run %1 of %2 was stopped after %3.", row.number, name, lasted)
-      : trans.__("Run %1 of %2 has finished after %3.", row.number, name, lasted);
-  return row.loss === null ? text : `${text} ${trans.__("Loss %1.", number(row.loss))}`;
+      ? trans.__("%1 of %2 was stopped after %3.", run, name, lasted)
+      : trans.__("%1 of %2 has finished after %3.", run, name, lasted);
+  const why = row.state === "stopped" && row.reason ? [row.reason] : [];
+  const loss = row.loss === null ? [] : [trans.__("loss %1", number(row.loss))];
+  const told = [...why, ...validated(row, trans), ...loss, concern(row, trans)].filter(Boolean);
+  return told.length === 0 ? text : `${text} ${capital(told.join(", "))}.`;
+}
+
+function capital(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 function desktop(text: string, tag: string, open: () => void): void {

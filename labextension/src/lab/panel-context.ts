@@ -3,12 +3,14 @@
 import type { TranslationBundle } from "@jupyterlab/translation";
 
 import type { Kernel } from "./kernels";
-import type { ClusterRow } from "./protocol";
+import type { ClusterRow, RunRow } from "./protocol";
 import type { SparkUi } from "./spark-ui";
 
 export interface PanelContext {
   trans: TranslationBundle;
   openRun: (kernel: Kernel, run: string) => void;
+  /** Compare runs of a kernel, in its notebook. */
+  compare: (kernel: Kernel, runs: readonly RunRow[]) => void;
   /** Bring the cell that started a TensorFlow cluster to the front. */
   openCluster: (kernel: Kernel, cluster: ClusterRow) => void;
   /** Bring the kernel's notebook or console to the front. */

@@ -4,7 +4,7 @@ import { Notification } from "@jupyterlab/apputils";
 
 import { Question } from "../view/buttons";
 import { h, setAttribute, setText } from "../view/dom";
-import { number, short } from "../view/format";
+import { duration, number, short } from "../view/format";
 import { busiestLink } from "../view/links";
 import { hasEnded } from "../view/model";
 import { isOffered, STOP, TOGGLE, unavailable } from "../view/requests";
@@ -13,22 +13,29 @@ import { sign, word } from "../view/words";
 import type { Kernel } from "./kernels";
 import type { PanelContext } from "./panel-context";
 import type { RunRow } from "./protocol";
+import { called, concern, stateOf, titled, toGo, validated } from "./run-words";
 import { inWords, sparkline, updateSparkline } from "./sparkline";
-import { stateOf, validated } from "./status-item";
 
 type Verb = "pause" | "unpause" | "stop";
 
-/** Its first button covers the row. */
+/** Its button `open` covers the row. */
 export class Row {
+  private readonly choice = h("input", { type: "checkbox", class: "tos-lab-choice" });
   private readonly open = h("button", { type: "button", class: "tos-lab-open" });
   private readonly state = h("span", { class: "tos-lab-state" });
-  private readonly numbers = [h("span"), h("span"), h("span"), h("span"), h("span")];
+  private readonly numbers = h("span", { class: "tos-lab-numbers" });
+  private readonly warning = h("span", { class: "tos-lab-warning" });
   private readonly curve = sparkline([], "");
   private readonly error = h("span", { class: "tos-lab-error" });
   private readonly asks = h("span", { class: "tos-lab-asks", role: "status" });
   private readonly pause = h("button", { type: "button", "data-tos": "pause" });
   private readonly stop = h("button", { type: "button", "data-tos": "stop" });
-  private readonly actions = h("span", { class: "tos-lab-actions" }, this.pause, this.stop);
+  private readonly remove = h("button", { type: "button", "data-tos": "remove" }, "✕");
+  private readonly actions = h(
+    "span",
+    { class: "tos-lab-actions" },
+    ...[this.pause, this.stop, this.remove],
+  );
   private readonly question: Question;
   private toggle: Verb = "pause";
   /** What the kernel has not answered yet. */
@@ -39,10 +46,16 @@ export class Row {
     private readonly kernel: Kernel,
     private readonly id: string,
     private readonly context: PanelContext,
+    onChoice: (chosen: boolean) => void = () => undefined,
   ) {
-    const numbers = h("span", { class: "tos-lab-numbers" }, ...this.numbers);
-    const parts = [this.open, this.state, this.actions, this.asks, numbers];
-    this.element = h("li", {}, ...parts, this.curve, this.error);
+    const parts = [this.choice, this.open, this.state, this.actions, this.asks, this.numbers];
+    this.element = h("li", {}, ...parts, this.warning, this.curve, this.error);
+    this.choice.addEventListener("change", () => {
+      onChoice(this.choice.checked);
+    });
+    this.remove.addEventListener("click", () => {
+      kernel.hide(id);
+    });
     this.open.addEventListener("click", () => {
       context.openRun(kernel, id);
     });
@@ -59,23 +72,22 @@ export class Row {
     const { trans } = this.context;
     const ended = hasEnded(row.state);
     const state = stateOf(this.kernel, row);
-    setText(this.open, trans.__("Run %1", row.number));
-    setAttribute(this.open, "aria-label", trans.__("Open run %1", row.number));
+    const name = called(row, trans);
+    setText(this.open, titled(row, trans));
+    setAttribute(this.open, "title", trans.__("Run %1", row.number));
+    setAttribute(this.open, "aria-label", trans.__("Open %1", name));
+    setAttribute(this.choice, "aria-label", trans.__("Compare %1", name));
+    setAttribute(this.choice, "title", trans.__("Compare with others that are checked"));
+    // There is nothing to compare yet.
+    this.choice.toggleAttribute("disabled", row.milestones === 0);
     setText(this.state, `${sign(state)} ${word(state)}`);
     setAttribute(this.element, "data-state", state);
-    const busiest = busiestLink(row.links);
-    const numbers = [
-      trans.__("epoch %1/%2", row.epoch, row.epochs),
-      validated(row, trans).join(", "),
-      trans.__("loss %1", number(row.loss)),
-      trans.__("%1 samples/s", short(row.samples_per_second)),
-      busiest === "" || ended ? "" : trans.__("busiest link %1", busiest),
-    ];
-    numbers.forEach((text, i) => {
-      setText(this.numbers[i], text);
-      this.numbers[i].toggleAttribute("hidden", text === "");
-    });
+    // An error has their place.
+    this.drawNumbers(row.error === null ? this.facts(row, state) : []);
+    const worry = ended || state === "lost" ? "" : concern(row, trans);
+    setText(this.warning, worry && `⚠ ${worry}`);
     updateSparkline(this.curve, row.spark, inWords(row.spark, trans));
+    this.curve.toggleAttribute("hidden", row.spark.length === 0);
     setAttribute(this.error, "data-kind", row.error === null ? "wait" : "error");
     setText(
       this.error,
@@ -84,36 +96,68 @@ export class Row {
           .map(({ text }) => text)
           .join("\n"),
     );
-    this.drawActions(row, this.kernel.state === "open" && !ended);
+    this.drawActions(row, ended);
   }
 
-  private drawActions(row: RunRow, usable: boolean): void {
-    const { number: run, state } = row;
-    if (!usable && this.actions.contains(document.activeElement)) this.open.focus();
-    this.actions.toggleAttribute("hidden", !usable);
+  /** How far it is, what it is worth, and how fast, each if it is known. */
+  private facts(row: RunRow, state: string): string[] {
     const { trans } = this.context;
+    const ended = hasEnded(state);
+    if (row.milestones === 0 && !ended) return [];
+    const busiest = ended ? "" : busiestLink(row.links);
+    return [
+      trans.__("epoch %1/%2", row.epoch, row.epochs),
+      ended ? duration(row.elapsed) : state === "lost" ? "" : toGo(row, trans),
+      validated(row, trans).join(", "),
+      row.loss === null ? "" : trans.__("loss %1", number(row.loss)),
+      row.samples_per_second ? trans.__("%1 samples/s", short(row.samples_per_second)) : "",
+      busiest && trans.__("busiest link %1", busiest),
+    ].filter(Boolean);
+  }
+
+  private drawNumbers(texts: string[]): void {
+    const { children } = this.numbers;
+    while (children.length > texts.length) this.numbers.lastElementChild?.remove();
+    while (children.length < texts.length) this.numbers.append(h("span"));
+    texts.forEach((text, i) => {
+      setText(children[i] as HTMLElement, text);
+    });
+  }
+
+  private drawActions(row: RunRow, ended: boolean): void {
+    const { state } = row;
+    const { trans } = this.context;
+    const run = called(row, trans);
+    const open = this.kernel.state === "open";
+    const usable = open && !ended;
+    const focused = this.actions.contains(document.activeElement);
+    this.actions.toggleAttribute("hidden", !open);
+    label(this.remove, "✕", trans.__("Remove %1 from this list", run));
+    this.remove.toggleAttribute("hidden", !ended);
     this.toggle = state === "paused" ? "unpause" : "pause";
-    if (this.toggle === "pause") label(this.pause, "‖", trans.__("Pause run %1", run));
-    else label(this.pause, "▶", trans.__("Unpause run %1", run));
+    if (this.toggle === "pause") label(this.pause, "‖", trans.__("Pause %1", run));
+    else label(this.pause, "▶", trans.__("Unpause %1", run));
     for (const [button, ask] of [
       [this.pause, TOGGLE],
       [this.stop, STOP],
     ] as const) {
-      button.toggleAttribute("hidden", !isOffered(row, ask));
+      button.toggleAttribute("hidden", ended || !isOffered(row, ask));
       // Not `disabled`: a button that was just pressed would lose the keyboard's focus.
       const reason = unavailable(row, ask);
       setAttribute(button, "aria-disabled", String(reason !== ""));
     }
+    if (focused && !usable) this.open.focus();
     if (!usable || this.stop.getAttribute("aria-disabled") === "true") this.question.withdraw();
     this.drawStop("armed" in this.stop.dataset);
   }
 
   private readonly drawStop = (asking: boolean): void => {
-    const run = this.kernel.overview.run(this.id)?.number ?? "";
+    const row = this.kernel.overview.run(this.id);
     const { trans } = this.context;
+    const run = row ? called(row, trans) : "";
     const text = asking
-      ? trans.__("Click again to stop run %1 and keep its weights", run)
-      : trans.__("Stop run %1 and keep its weights", run);
+      ? trans.__("Click again to stop %1 and keep its weights", run)
+      : trans.__("Stop %1 and keep its weights", run);
     label(this.stop, asking ? "■?" : "■", text);
     setText(this.asks, asking ? `${text}.` : "");
   };

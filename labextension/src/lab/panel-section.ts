@@ -5,6 +5,7 @@ import type { Kernel } from "./kernels";
 import { arrange, type PanelContext } from "./panel-context";
 import { ClusterItem } from "./panel-cluster";
 import { Row } from "./panel-row";
+import type { RunRow } from "./protocol";
 import { SparkLink } from "./spark-ui";
 
 export class Section {
@@ -16,6 +17,9 @@ export class Section {
   private readonly link: SparkLink;
   private readonly list: HTMLElement;
   private readonly rows = new Map<string, Row>();
+  /** The runs that are to be compared. */
+  private readonly chosen = new Set<string>();
+  private readonly compare = h("button", { type: "button", class: "tos-lab-compare" });
   private readonly clusters: HTMLElement;
   private readonly items = new Map<string, ClusterItem>();
   readonly element: HTMLElement;
@@ -36,7 +40,11 @@ export class Section {
       class: "tos-lab-runs",
       "aria-label": trans.__("TensorFlow clusters, newest first"),
     });
-    const parts = [h("h2", {}, this.title), this.notice, this.facts, this.clusters, this.list];
+    this.compare.addEventListener("click", () => {
+      context.compare(kernel, this.compared());
+    });
+    const head = [h("h2", {}, this.title), this.notice, this.facts, this.compare];
+    const parts = [...head, this.clusters, this.list];
     this.element = h("section", { "aria-labelledby": this.titleId }, ...parts);
   }
 
@@ -49,13 +57,35 @@ export class Section {
     setText(this.notice, notice);
     this.notice.toggleAttribute("hidden", notice === "");
     this.drawCluster();
-    const newestFirst = kernel.overview.runs.map(({ id }) => id).reverse();
-    arrange(this.list, this.rows, newestFirst, (id) => new Row(kernel, id, context));
+    const shown = kernel.overview.runs.filter(({ hidden }) => !hidden);
+    const newestFirst = shown.map(({ id }) => id).reverse();
+    arrange(this.list, this.rows, newestFirst, (id) => new Row(kernel, id, context, this.choose(id)));
     for (const row of this.rows.values()) row.draw();
+    this.drawCompare();
     const clusters = kernel.overview.clusters.map(({ id }) => id).reverse();
     this.clusters.toggleAttribute("hidden", clusters.length === 0);
     arrange(this.clusters, this.items, clusters, (id) => new ClusterItem(kernel, id, context));
     for (const item of this.items.values()) item.draw();
+  }
+
+  private choose(id: string): (chosen: boolean) => void {
+    return (chosen) => {
+      if (chosen) this.chosen.add(id);
+      else this.chosen.delete(id);
+      this.drawCompare();
+    };
+  }
+
+  private compared(): RunRow[] {
+    return this.kernel.overview.runs.filter(({ id, hidden }) => this.chosen.has(id) && !hidden);
+  }
+
+  private drawCompare(): void {
+    const { kernel } = this;
+    const count = this.compared().length;
+    const usable = kernel.state === "open" && kernel.context !== null && count > 1;
+    setText(this.compare, this.context.trans.__("⇄ Compare %1 runs", count));
+    this.compare.toggleAttribute("hidden", !usable);
   }
 
   private say(): string {

@@ -30,6 +30,8 @@ export interface RunRow
   error: string | null;
   /** The cell whose execution started the run, where the front end had named it. */
   cell: string | null;
+  /** A person has taken it out of the panel; not in rows of older kernels. */
+  hidden?: boolean;
 }
 
 /** A TensorFlow cluster that a cell started, in short. */

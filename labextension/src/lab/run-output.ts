@@ -9,6 +9,7 @@ import { t } from "../view/text";
 import type { CommChannel } from "./comm-channel";
 import type { KernelLink } from "./link";
 import { RUN_MIME, type RunReference } from "./protocol";
+import { mark } from "./run-views";
 import type { SettingsModel } from "./settings";
 
 /** Of the widget that other front ends show; without its kernel it shows nothing. */
@@ -46,6 +47,7 @@ export class RunOutput extends Widget implements IRenderMime.IRenderer {
     // Only what will be saved has changed.
     if (this.view !== null && link === this.shown && run === this.run) return;
     this.run = run;
+    mark(this.node, run);
     const channel = link.channel(run);
     const early = link.state !== "open";
     if (early) await this.showMeanwhile(link, channel, model);

@@ -8,6 +8,8 @@ import { h, setAttribute, setText } from "../view/dom";
 import { RunView } from "../view/run-view";
 import { tosIcon } from "./icon";
 import type { Kernel, RunChannel } from "./kernels";
+import { mark } from "./run-views";
+import { titled } from "./run-words";
 import type { ViewSettings } from "./settings";
 
 /** Seconds between two messages while the tab is hidden. */
@@ -28,8 +30,8 @@ export class RunTab extends Widget {
   /** Before this the kernel has had no chance to know the run. */
   private asked = false;
   private restarted = false;
-  /** Once known, also after a restart. */
-  private number: number | null = null;
+  /** What the run is called once that is known, also after a restart. */
+  private called: string | null = null;
 
   constructor(
     readonly kernel: Kernel,
@@ -43,6 +45,7 @@ export class RunTab extends Widget {
     this.view = new RunView(this.channel, settings);
     this.addClass("tos-lab-run-tab");
     this.title.icon = tosIcon;
+    mark(this.node, run);
     this.node.append(this.notice, this.view.element);
     kernel.changed.connect(this.refresh, this);
     document.addEventListener("visibilitychange", this.pace);
@@ -91,11 +94,11 @@ export class RunTab extends Widget {
     this.asked ||= kernel.state !== "absent" && kernel.state !== "closed";
     if (kernel.state === "lost") this.restarted = true;
     if (kernel.state === "open" && row) this.restarted = false;
-    this.number = row?.number ?? this.number;
+    this.called = row ? titled(row, trans) : this.called;
     this.title.label =
-      this.number === null
+      this.called === null
         ? trans.__("Run · %1", kernel.name)
-        : trans.__("Run %1 · %2", this.number, kernel.name);
+        : trans.__("%1 · %2", this.called, kernel.name);
     this.title.caption = kernel.path;
     setAttribute(this.node, "aria-label", this.title.label);
     const settled = kernel.state === "open" || kernel.state === "absent";

@@ -10,6 +10,8 @@ type Values = readonly (number | null)[];
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 100;
 const HEIGHT = 20;
+/** How many times its lowest value a curve's highest is that is drawn by logarithms. */
+const FAR = 3;
 /** Room for half the line's width at the highest and the lowest value. */
 const MARGIN = 2;
 
@@ -33,7 +35,8 @@ export function updateSparkline(svg: SVGSVGElement, values: Values, label: strin
 
 /** The path's data: a line for each stretch of known values, a dot for a lone one. */
 export function outline(values: Values): string {
-  const known = values.filter(isKnown);
+  const scale = scaleOf(values.filter(isKnown));
+  const known = values.filter(isKnown).map(scale);
   const least = Math.min(...known);
   const span = Math.max(...known) - least;
   const step = (WIDTH - 2 * MARGIN) / Math.max(1, values.length - 1);
@@ -41,7 +44,7 @@ export function outline(values: Values): string {
   let drawing = false;
   values.forEach((value, i) => {
     if (isKnown(value)) {
-      const height = span === 0 ? 0.5 : (value - least) / span;
+      const height = span === 0 ? 0.5 : (scale(value) - least) / span;
       const x = (MARGIN + i * step).toFixed(1);
       const y = (HEIGHT - MARGIN - height * (HEIGHT - 2 * MARGIN)).toFixed(1);
       data += drawing ? `L${x} ${y}` : `M${x} ${y}h0`;
@@ -49,6 +52,12 @@ export function outline(values: Values): string {
     drawing = isKnown(value);
   });
   return data;
+}
+
+/** Logarithms of a loss that fell far: else its beginning would be all that is to be seen. */
+function scaleOf(known: number[]): (value: number) => number {
+  const least = Math.min(...known);
+  return least > 0 && Math.max(...known) > FAR * least ? Math.log : (value) => value;
 }
 
 /** What a person who does not see the curve should know of it. */

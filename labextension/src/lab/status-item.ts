@@ -1,46 +1,25 @@
-/** The status bar's item, and the words in which a run's state is told in few characters. */
+/** The status bar's item. */
 
 import type { TranslationBundle } from "@jupyterlab/translation";
 import { type ISignal, Signal } from "@lumino/signaling";
 import { Widget } from "@lumino/widgets";
 
 import { h, setAttribute, setText } from "../view/dom";
-import { number } from "../view/format";
 import { hasEnded } from "../view/model";
 import { word } from "../view/words";
 import type { Kernel, Kernels } from "./kernels";
 import type { ClusterRow, RunRow } from "./protocol";
+import { called, concern, result, stateOf, stateWord, toGo } from "./run-words";
 
-/** The run's own state; or "lost" if it was active and its kernel is gone, "waiting" in a queue. */
-export function stateOf(kernel: Kernel, row: RunRow): string {
-  if (kernel.state === "lost" && !hasEnded(row.state)) return "lost";
-  return row.state === "starting" && row.waits?.length ? "waiting" : row.state;
-}
-
-/** To people a run that is running trains. */
-export function stateWord(state: string): string {
-  return word(state === "running" ? "training" : state);
-}
-
-/** The latest evaluation of the model that the user gets. */
-export function validated(row: RunRow, trans: TranslationBundle): string[] {
-  return Object.entries(row.validation ?? {}).map(([name, value]) =>
-    trans.__("validation %1 %2", name, number(value)),
-  );
-}
-
-/** Such as `tos: run 3 · epoch 4/10 · 7/8 executors · loss 0.31`. */
+/** Such as `first 7/12 · ~40 s · val 0.879`; the state only where it is not what one expects. */
 export function statusText(row: RunRow, state: string, trans: TranslationBundle): string {
-  const parts = [trans.__("tos: run %1", row.number)];
+  const begun = !/^(starting|queued|waiting)$/.test(state);
+  const place = begun ? ` ${row.epoch}/${row.epochs}` : "";
+  const parts = [`${called(row, trans)}${place}`];
   if (state !== "running") parts.push(stateWord(state));
-  if (state === "lost" || !hasEnded(state))
-    parts.push(trans.__("epoch %1/%2", row.epoch, row.epochs));
-  if (state === "running") {
-    parts.push(trans.__("%1/%2 executors", row.executors.active, row.executors.total));
-  }
-  parts.push(...validated(row, trans));
-  if (row.loss !== null) parts.push(trans.__("loss %1", number(row.loss)));
-  return parts.join(" · ");
+  if (begun && state !== "lost") parts.push(toGo(row, trans));
+  parts.push(result(row, trans), hasEnded(state) ? "" : concern(row, trans));
+  return parts.filter(Boolean).join(" · ");
 }
 
 /** A cluster's own state; or "lost" if it was active and its kernel is gone. */
@@ -53,15 +32,17 @@ export function nodesText({ running, nodes }: ClusterRow, trans: TranslationBund
   return trans.__("%1/%2 nodes run", running, nodes);
 }
 
-/** Such as `tos: cluster 2 · running · 3/4 nodes run`. */
+/** Such as `cluster 2 · running · 3/4 nodes run`. */
 export function clusterText(kernel: Kernel, row: ClusterRow, trans: TranslationBundle): string {
-  const parts = [trans.__("tos: cluster %1", row.number), word(clusterState(kernel, row))];
+  const parts = [trans.__("cluster %1", row.number), word(clusterState(kernel, row))];
   if (row.active) parts.push(nodesText(row, trans));
   return parts.join(" · ");
 }
 
 interface Said {
   text: string;
+  /** For the eye: also a run that trains may be in trouble. */
+  state: string;
   action: string;
   go: () => void;
 }
@@ -110,12 +91,14 @@ export class StatusItem extends Widget {
   private ofRun(kernel: Kernel, row: RunRow): Said {
     const action =
       row.cell === null
-        ? this.trans.__("Open run %1", row.number)
-        : this.trans.__("Go to the cell that started run %1", row.number);
+        ? this.trans.__("Open %1", called(row, this.trans))
+        : this.trans.__("Go to the view of %1", called(row, this.trans));
     const go = (): void => {
       this.jump(kernel, row);
     };
-    return { text: statusText(row, stateOf(kernel, row), this.trans), action, go };
+    const now = stateOf(kernel, row);
+    const state = row.warning && !hasEnded(now) && now !== "lost" ? row.warning.kind : now;
+    return { text: statusText(row, now, this.trans), state, action, go };
   }
 
   private ofCluster(kernel: Kernel, row: ClusterRow): Said {
@@ -123,17 +106,19 @@ export class StatusItem extends Widget {
     const go = (): void => {
       this.openCluster(kernel, row);
     };
-    return { text: clusterText(kernel, row, this.trans), action, go };
+    const state = clusterState(kernel, row);
+    return { text: clusterText(kernel, row, this.trans), state, action, go };
   }
 
   private readonly draw = (): void => {
     const { said } = this;
     if (said) {
-      const { text, action } = said;
+      const { text, state, action } = said;
       setText(this.button, text);
+      setAttribute(this.button, "data-state", state);
       // Both hold what is to be seen: saying it finds the button, and it may be cut.
       for (const name of ["title", "aria-label"]) {
-        setAttribute(this.button, name, `${text}. ${action}`);
+        setAttribute(this.button, name, `TensorOnSpark: ${text}. ${action}`);
       }
     }
     if (this.isHidden === (said === null)) return;

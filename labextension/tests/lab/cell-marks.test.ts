@@ -3,6 +3,7 @@ import { beforeEach, describe, expect, it, vi } from "vitest";
 
 import { CellMarks, percent, revealCell } from "../../src/lab/cell-marks";
 import type { Kernel } from "../../src/lab/kernels";
+import { mark as markView } from "../../src/lab/run-views";
 import { fakeCell, FakeKernel, FakeKernels, FakePanel, FakeTracker, row, trans } from "./documents";
 
 const scheduled = vi.hoisted((): { signal: unknown } => ({ signal: null }));
@@ -188,6 +189,20 @@ describe("the way back", () => {
     expect(panel.content.activeCellIndex).toBe(1);
     expect(panel.content.mode).toBe("command");
     expect(panel.content.scrollToCell).toHaveBeenCalledWith(panel.content.widgets[1]);
+  });
+
+  it("ends at the run's view, where the cell shows one", async () => {
+    const views = ["run-1", "run-3"].map((run) => {
+      const view = document.createElement("div");
+      view.scrollIntoView = vi.fn();
+      markView(view, run);
+      return view;
+    });
+    panel.content.widgets[1].node.append(...views);
+    reveal();
+    await Promise.resolve();
+    expect(views[0].scrollIntoView).not.toHaveBeenCalled();
+    expect(views[1].scrollIntoView).toHaveBeenCalledWith({ block: "start" });
   });
 
   it("takes the view that is in front", () => {

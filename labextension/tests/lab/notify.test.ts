@@ -2,10 +2,13 @@ import { Notification } from "@jupyterlab/apputils";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 
 import { Notifier, READ } from "../../src/lab/notify";
+import { mark } from "../../src/lab/run-views";
 import { DEFAULTS, type Settings, type SettingsModel } from "../../src/lab/settings";
 import { FakeKernel, FakeKernels, row, trans } from "./documents";
 
-vi.mock("@jupyterlab/apputils", () => ({ Notification: { success: vi.fn(), error: vi.fn() } }));
+vi.mock("@jupyterlab/apputils", () => ({
+  Notification: { success: vi.fn(), warning: vi.fn(), error: vi.fn() },
+}));
 
 const success = vi.mocked(Notification.success);
 const failure = vi.mocked(Notification.error);
@@ -74,7 +77,7 @@ describe("the end of a run", () => {
 
   it("leads to the run", () => {
     notifier();
-    become("stopped");
+    become("finished");
     const action = success.mock.calls[0][1]?.actions?.[0];
     expect(action?.label).toBe("Open");
     action?.callback(new MouseEvent("click"));
@@ -85,6 +88,43 @@ describe("the end of a run", () => {
       [kernel, "run-3"],
     ]);
     expect(Desktop.shown[0].close).toHaveBeenCalled();
+  });
+
+  it("says what the model is worth, and is amber where it learned badly", () => {
+    notifier();
+    const warning = { kind: "overfitting", epoch: 2, factor: null } as const;
+    become("finished", { name: "first", validation: { accuracy: 0.889 }, warning });
+    expect(vi.mocked(Notification.warning).mock.calls[0][0]).toBe(
+      "first of one.ipynb has finished after 1 min 40 s. " +
+        "Validation accuracy 0.889, loss 0.31, overfits since epoch 2.",
+    );
+    expect(success).not.toHaveBeenCalled();
+  });
+
+  it("by a person's hand is told to nobody, by a condition it is", () => {
+    notifier();
+    become("stopped");
+    expect(success).not.toHaveBeenCalled();
+    become("running");
+    become("stopped", { reason: "validation accuracy 0.99 > 0.98" });
+    expect(success.mock.calls[0][0]).toContain("Validation accuracy 0.99 > 0.98, loss 0.31.");
+  });
+
+  it("is told to nobody who looks at its view", () => {
+    const view = document.createElement("div");
+    mark(view, "run-3");
+    document.body.append(view);
+    vi.spyOn(document, "hasFocus").mockReturnValue(true);
+    const box = vi.spyOn(view, "getBoundingClientRect");
+    box.mockReturnValue(new DOMRect(0, 100, 800, 500));
+    notifier();
+    become("finished");
+    expect(success).not.toHaveBeenCalled();
+    become("running");
+    box.mockReturnValue(new DOMRect(0, -900, 800, 500));
+    become("finished");
+    expect(success).toHaveBeenCalledOnce();
+    view.remove();
   });
 
   it("that nobody saw active is old news", () => {
@@ -106,7 +146,7 @@ describe("the end of a run", () => {
     ["failed", "failed", 1],
     ["failed", "finished", 0],
     ["failed", "stopped", 0],
-    ["always", "stopped", 1],
+    ["always", "finished", 1],
   ] as const)("with the setting %s is told if it is %s: %i", (notify, state, times) => {
     notifier({ notify });
     become(state);

@@ -67,6 +67,7 @@ export class FakeKernel implements Kernel {
   readonly changed = new Signal<this, void>(this);
   readonly opened = new FakeChannel();
   readonly command = vi.fn<Kernel["command"]>(() => Promise.resolve({ ok: true, text: "soon" }));
+  readonly hide = vi.fn<Kernel["hide"]>();
   readonly stopCluster = vi.fn<Kernel["stopCluster"]>(() =>
     Promise.resolve({ ok: true, text: "" }),
   );

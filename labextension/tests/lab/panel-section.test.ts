@@ -12,6 +12,7 @@ const context = {
   openRun: vi.fn(),
   openCluster: vi.fn(),
   openDocument: vi.fn(),
+  compare: vi.fn(),
   sparkUi: (url: string) => Promise.resolve(url),
 };
 let kernel: FakeKernel;
@@ -62,4 +63,21 @@ it("a run shows the latest evaluation, and what it waits for", () => {
   expect(find("li[data-state]").textContent).toMatch(
     /⏳ waiting.*validation accuracy 0.9.*Run 3 holds both slots/,
   );
+});
+
+it("runs that are checked are compared, and a hidden one is not shown", () => {
+  kernel.tell([row(1), row(2), row(3, { hidden: true })]);
+  section.draw();
+  const compare = find(".tos-lab-compare");
+  const choices = [...section.element.querySelectorAll<HTMLElement>("[type=checkbox]")];
+  expect(choices).toHaveLength(2);
+  choices[0].click();
+  expect(compare.hidden).toBe(true);
+  choices[1].click();
+  expect([compare.hidden, compare.textContent]).toEqual([false, "⇄ Compare 2 runs"]);
+  compare.click();
+  expect(context.compare).toHaveBeenCalledExactlyOnceWith(kernel, [row(1), row(2)]);
+  kernel.context = null;
+  section.draw();
+  expect(compare.hidden).toBe(true);
 });

@@ -46,7 +46,7 @@ beforeEach(() => {
   const sparkUi = (url: string) => Promise.resolve(`${url}/jobs/`);
   panel = new Panel(
     kernels,
-    { trans, openRun, openCluster: vi.fn(), openDocument: vi.fn(), sparkUi },
+    { trans, openRun, openCluster: vi.fn(), openDocument: vi.fn(), compare: vi.fn(), sparkUi },
     onSight,
   );
   Widget.attach(panel, document.body);

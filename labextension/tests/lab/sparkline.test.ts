@@ -10,6 +10,10 @@ describe("a sparkline", () => {
     expect(outline([2, 1, 0])).toBe("M2.0 2.0h0L50.0 10.0L98.0 18.0");
   });
 
+  it("of a loss that fell far shows each halving alike", () => {
+    expect(outline([8, 4, 2])).toBe("M2.0 2.0h0L50.0 10.0L98.0 18.0");
+  });
+
   it("has gaps where no value is known", () => {
     expect(outline([null, 1, NaN, 3, 2])).toBe("M26.0 18.0h0M74.0 2.0h0L98.0 10.0");
   });

@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
 
+import { toGo } from "../../src/lab/run-words";
 import { StatusItem, statusText } from "../../src/lab/status-item";
 import { FakeKernel, FakeKernels, row, trans } from "./documents";
 import { clusterRow } from "./panel-fakes";
@@ -23,27 +24,49 @@ beforeEach(() => {
 
 describe("the text", () => {
   it.each([
-    ["running", "tos: run 3 · epoch 4/10 · 7/8 executors · loss 0.31"],
-    ["starting", "tos: run 3 · starting · epoch 4/10 · loss 0.31"],
-    ["paused", "tos: run 3 · paused · epoch 4/10 · loss 0.31"],
-    ["stopping", "tos: run 3 · stopping · epoch 4/10 · loss 0.31"],
-    ["finished", "tos: run 3 · finished · loss 0.31"],
-    ["stopped", "tos: run 3 · stopped · loss 0.31"],
-    ["failed", "tos: run 3 · failed · loss 0.31"],
-    ["lost", "tos: run 3 · lost · epoch 4/10 · loss 0.31"],
+    ["running", "run 3 4/10 · ~15 s · loss 0.31"],
+    ["starting", "run 3 · starting · loss 0.31"],
+    ["queued", "run 3 · queued · loss 0.31"],
+    ["paused", "run 3 4/10 · paused · ~15 s · loss 0.31"],
+    ["stopping", "run 3 4/10 · stopping · ~15 s · loss 0.31"],
+    ["lost", "run 3 4/10 · lost · loss 0.31"],
   ])("of a run that is %s", (state, text) => {
-    expect(statusText(row(), state, trans)).toBe(text);
+    expect(statusText(row({ eta: 13 }), state, trans)).toBe(text);
   });
 
-  it("has the latest evaluation before the loss of training", () => {
-    const validation = { accuracy: 0.875, loss: 0.4 };
-    expect(statusText(row({ validation }), "finished", trans)).toBe(
-      "tos: run 3 · finished · validation accuracy 0.875 · validation loss 0.4 · loss 0.31",
+  it.each(["finished", "stopped", "failed"])("of a run that has %s", (state) => {
+    expect(statusText(row({ eta: null }), state, trans)).toBe(`run 3 4/10 · ${state} · loss 0.31`);
+  });
+
+  it("has the run's name, and the latest evaluation in place of the loss", () => {
+    const changes = { name: "first", epoch: 7, epochs: 12, eta: 41 };
+    const validation = { accuracy: 0.879, loss: 0.4 };
+    expect(statusText(row({ ...changes, validation }), "running", trans)).toBe(
+      "first 7/12 · ~40 s · val 0.879",
     );
   });
 
+  it("says what is wrong with a run that trains", () => {
+    const warning = { kind: "overfitting", epoch: 2, factor: null } as const;
+    expect(statusText(row({ warning }), "running", trans)).toContain("· overfits since epoch 2");
+    expect(statusText(row({ warning }), "finished", trans)).not.toContain("overfits");
+  });
+
   it("leaves out a loss that is not known", () => {
-    expect(statusText(row({ loss: null }), "failed", trans)).toBe("tos: run 3 · failed");
+    expect(statusText(row({ loss: null, eta: null }), "failed", trans)).toBe("run 3 4/10 · failed");
+  });
+
+  it.each([
+    [0.4, "~1 s"],
+    [9.2, "~10 s"],
+    [57, "~55 s"],
+    [58, "~1 min"],
+    [3569, "~59 min"],
+    [3590, "~1 h 0 min"],
+    [7800, "~2 h 10 min"],
+    [null, ""],
+  ])("rounds %s seconds to go to %s", (eta, text) => {
+    expect(toGo({ eta }, trans)).toBe(text);
   });
 });
 
@@ -67,14 +90,14 @@ describe("the item", () => {
     kernel.show(row());
     const { button } = item();
     expect(button.getAttribute("aria-label")).toBe(
-      `${button.textContent}. Go to the cell that started run 3`,
+      `TensorOnSpark: ${button.textContent}. Go to the view of run 3`,
     );
     button.click();
     expect(jump).toHaveBeenCalledExactlyOnceWith(kernel, row());
     kernel.show(row({ cell: null }));
     kernels.emit();
     // The text may be cut where it is long.
-    expect(button.title).toBe(`${button.textContent}. Open run 3`);
+    expect(button.title).toBe(`TensorOnSpark: ${button.textContent}. Open run 3`);
   });
 
   it("does not write what is there already", async () => {
@@ -89,6 +112,18 @@ describe("the item", () => {
     await Promise.resolve();
     expect(writes).not.toHaveBeenCalled();
     observer.disconnect();
+  });
+
+  it("bears the state, and what is wrong with a run that trains", () => {
+    kernel.show(row());
+    const { button } = item();
+    expect(button.dataset.state).toBe("running");
+    kernel.show(row({ warning: { kind: "diverging", epoch: null, factor: 20 } }));
+    kernels.emit();
+    expect(button.dataset.state).toBe("diverging");
+    kernel.state = "lost";
+    kernels.emit();
+    expect(button.dataset.state).toBe("lost");
   });
 
   it("tells that an active run went with its kernel", () => {
@@ -106,17 +141,17 @@ describe("a TensorFlow cluster", () => {
     kernel.show(row({ state: "finished" }));
     kernel.showClusters(clusterRow(2));
     kernels.emit();
-    expect(button?.textContent).toBe("tos: cluster 2 · running · 2/3 nodes run");
+    expect(button?.textContent).toBe("cluster 2 · running · 2/3 nodes run");
     button?.click();
     expect(openCluster).toHaveBeenCalledWith(kernel, clusterRow(2));
     kernel.showClusters(clusterRow(2, { active: false, state: "stopped" }));
     kernels.emit();
-    expect(button?.textContent).toContain("tos: run 3 · finished");
+    expect(button?.textContent).toContain("run 3 4/10 · finished");
   });
 
   it("is shown after its end where there is no run", () => {
     kernel.showClusters(clusterRow(2, { active: false, state: "stopped" }));
     const { button } = item();
-    expect(button.textContent).toBe("tos: cluster 2 · stopped");
+    expect(button.textContent).toBe("cluster 2 · stopped");
   });
 });

@@ -133,6 +133,25 @@ def test_a_row_says_where_a_run_stands(office: Office) -> None:
     assert row["error"] is None
 
 
+def test_a_run_that_has_ended_can_be_hidden_from_the_panel_of_every_page(office: Office) -> None:
+    run, model = office.start()
+    page, _, stream = office.page()
+    office.tick()
+    page.receive({"type": "hide", "run": "run-1"})
+    model(milestone(office.now))
+    office.tick()
+    assert stream.sent[-1]["runs"][0]["hidden"] is False
+    office.end(run, model)
+    office.tick()
+    for name in ("run-1", "run-9"):
+        page.receive({"type": "hide", "run": name})
+    office.tick()
+    assert [row["hidden"] for row in stream.sent[-1]["runs"]] == [True]
+    _, _, other = office.page("other")
+    office.tick()
+    assert [row["hidden"] for row in other.sent[-1]["runs"]] == [True]
+
+
 def test_nothing_new_costs_no_message_and_the_end_is_told(office: Office) -> None:
     run, model = office.start()
     _, _, stream = office.page()

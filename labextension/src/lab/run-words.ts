@@ -1,0 +1,67 @@
+/** A run in few words: what panel, status bar, marks and notices call it and say of it. */
+
+import type { TranslationBundle } from "@jupyterlab/translation";
+
+import { number, shortened } from "../view/format";
+import { hasEnded } from "../view/model";
+import { word } from "../view/words";
+import type { Kernel } from "./kernels";
+import type { RunRow } from "./protocol";
+
+/** Characters of a name. */
+const MOST = 24;
+
+/** The run's own state; or "lost" if it was active and its kernel is gone, "waiting" in a queue. */
+export function stateOf(kernel: Kernel, row: RunRow): string {
+  if (kernel.state === "lost" && !hasEnded(row.state)) return "lost";
+  return row.state === "starting" && row.waits?.length ? "waiting" : row.state;
+}
+
+/** To people a run that is running trains. */
+export function stateWord(state: string): string {
+  return word(state === "running" ? "training" : state);
+}
+
+/** Its name, or else its number, as in the middle of a sentence. */
+export function called(row: Pick<RunRow, "name" | "number">, trans: TranslationBundle): string {
+  return row.name ? shortened(row.name, MOST) : trans.__("run %1", row.number);
+}
+
+/** The same at the beginning of a sentence. */
+export function titled(row: Pick<RunRow, "name" | "number">, trans: TranslationBundle): string {
+  return row.name ? shortened(row.name, MOST) : trans.__("Run %1", row.number);
+}
+
+/** The latest evaluation of the model that the user gets. */
+export function validated(row: RunRow, trans: TranslationBundle): string[] {
+  return Object.entries(row.validation ?? {}).map(([name, value]) =>
+    trans.__("validation %1 %2", name, number(value)),
+  );
+}
+
+/** What there is to know first: the evaluation, the loss only where there is no other value. */
+export function result(row: RunRow, trans: TranslationBundle): string {
+  const [evaluation] = Object.values(row.validation ?? {});
+  if (evaluation !== undefined) return trans.__("val %1", number(evaluation));
+  return row.loss === null ? "" : trans.__("loss %1", number(row.loss));
+}
+
+/** Such as `~40 s`, `~4 min` or `~2 h 10 min`; empty where it is not known. */
+export function toGo({ eta }: Pick<RunRow, "eta">, trans: TranslationBundle): string {
+  if (eta === null) return "";
+  // Steps of five seconds, and of five minutes above an hour, so that it does not flicker.
+  if (eta < 57.5) return trans.__("~%1 s", eta < 10 ? Math.ceil(eta) : 5 * Math.round(eta / 5));
+  const minutes = Math.round(eta / 60);
+  if (minutes < 60) return trans.__("~%1 min", minutes);
+  const fives = 5 * Math.round(minutes / 5);
+  return trans.__("~%1 h %2 min", Math.floor(fives / 60), fives % 60);
+}
+
+/** What a person should know of how it learns; empty if all is well. */
+export function concern({ warning }: RunRow, trans: TranslationBundle): string {
+  if (!warning) return "";
+  if (warning.kind === "overfitting") return trans.__("overfits since epoch %1", warning.epoch);
+  return warning.factor === null
+    ? trans.__("diverges")
+    : trans.__("diverges: loss %1 times its lowest", number(warning.factor));
+}
