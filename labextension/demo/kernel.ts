@@ -50,7 +50,15 @@ export class FakeKernel {
   time = 0;
   state = "running";
   combiner = "dynsgd";
+  rate = 0.1;
   error: Parts["run"]["error"] = null;
+  /** What of the run is told otherwise. */
+  told: Partial<Parts["run"]> = {};
+  /** By how much the loss is what it would be. */
+  factor = 1;
+  warning: Parts["totals"]["warning"] = null;
+  /** From when on validation becomes worse. */
+  overfits = Infinity;
   readonly marks: Mark[] = [];
   readonly commands: CommandEntry[] = [];
   readonly log: LogEntry[] = [];
@@ -118,13 +126,14 @@ export class FakeKernel {
 
   private point(): void {
     const samples = this.milestones * BATCH;
-    const loss = 0.25 + 2 * Math.exp(-this.time / 8);
+    const loss = this.factor * (0.25 + 2 * Math.exp(-this.time / 8));
     const at = [this.time, samples, this.time / 6];
     const [training, validation, accuracy, tested] = this.points;
     training.push([...at, loss * (0.9 + 0.2 * this.random())]);
     accuracy.push([...at, 1 - loss / 3 + 0.04 * (this.random() - 0.5)]);
     if (Math.floor(this.time / 6) <= validation.length) return;
-    validation.push([...at, loss * 1.05]);
+    const worse = Math.max(0, this.time - this.overfits) / 20;
+    validation.push([...at, loss * 1.05 + worse]);
     tested.push([...at, 1 - loss / 2.9]);
   }
 
@@ -168,15 +177,17 @@ export class FakeKernel {
 
   private run(): Parts["run"] {
     return {
-      ...{ id: "run-3", number: 3, state: this.state, epochs: EPOCHS, elapsed: this.time },
+      ...{ id: "run-3", number: 3, name: "first", state: this.state, epochs: EPOCHS },
+      elapsed: this.time,
       epoch: Math.min(EPOCHS, 1 + Math.floor(this.time / 6)),
-      ...{ combiner: this.combiner, sync_interval: 10, batch_size: 100, learning_rate: 0.1 },
+      ...{ combiner: this.combiner, sync_interval: 10, batch_size: 100, learning_rate: this.rate },
       ...{ has_learning_rate: true, partitions: this.shape.workers, master: "local[2,4]" },
       program: "Keras model, 4 parameters (199,210 values)",
       model_bytes: 796_840,
       ...{ sync: "asp", codec: "fp32", chaos: [], actions },
       ...(this.shape.together ? TOGETHER : {}),
       error: this.error,
+      ...this.told,
     };
   }
 
@@ -198,6 +209,23 @@ export class FakeKernel {
     return { rates: rates.sort((a, b) => (b[2] ?? 0) - (a[2] ?? 0)), more: 0 };
   }
 
+  private validation(): Record<string, number> {
+    const [, loss, , accuracy] = this.points.map((rows) => rows.at(-1)?.[3]);
+    return loss === undefined || accuracy === undefined ? {} : { accuracy, loss };
+  }
+
+  private best(): Parts["totals"]["best"] {
+    const [, loss, , accuracy] = this.points;
+    if (loss.length === 0) return {};
+    const least = loss.reduce((a, b) => (b[3] < a[3] ? b : a));
+    const most = accuracy.reduce((a, b) => (b[3] > a[3] ? b : a));
+    const epoch = (row: Row): number => Math.max(1, Math.round(row[2]));
+    return {
+      accuracy: { value: most[3], epoch: epoch(most) },
+      loss: { value: least[3], epoch: epoch(least) },
+    };
+  }
+
   private totals(): Parts["totals"] {
     const samples = this.milestones * BATCH;
     const rate = this.shape.rate * this.shape.workers * BATCH;
@@ -208,7 +236,9 @@ export class FakeKernel {
       ...{ recent_staleness: 0.7 * this.shape.workers, recent_workers: this.shape.workers },
       costs: this.shape.together ? this.costs() : null,
       links: this.shape.together ? this.links() : null,
-      eta: Math.max(0, 6 * EPOCHS - this.time),
+      validation: this.validation(),
+      ...{ best: this.best(), warning: this.warning },
+      eta: this.state === "running" ? Math.max(0, 6 * EPOCHS - this.time) : null,
     };
   }
 }

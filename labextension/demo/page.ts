@@ -49,23 +49,74 @@ const kernel = new FakeKernel({
   together: query.has("together"),
 });
 
+/** What a run is like in each state, after it has trained for a while. */
+const STATES: Record<string, () => void> = {
+  running: () => undefined,
+  starting: () => {
+    kernel.state = "starting";
+  },
+  queued: () => {
+    kernel.state = "starting";
+    kernel.told = { waits: ['run "first" holds both slots of local[2]'], name: "second" };
+  },
+  paused: () => {
+    kernel.state = "paused";
+  },
+  waiting: () => {
+    kernel.told = {
+      waits: ["Partition 3 waits for a free slot of Spark: 4 of 4 are taken."],
+      chaos: ["partition 1: 5 times slower"],
+    };
+  },
+  diverging: () => {
+    kernel.factor = 4e6;
+    kernel.warning = { kind: "diverging", epoch: null, factor: 3.1e4 };
+    kernel.rate = 1000;
+    const changes = { learning_rate: "1000" };
+    const rest = { detail: "learning_rate=1000", stage: "in force", when: "milestone" } as const;
+    kernel.commands.push({ time: kernel.time, command: "set", changes, ...rest });
+    kernel.advance(2);
+  },
+  overfitting: () => {
+    kernel.overfits = kernel.time;
+    kernel.warning = { kind: "overfitting", epoch: 4, factor: null };
+    kernel.advance(30);
+  },
+  finished: () => {
+    kernel.state = "finished";
+    kernel.told = { epoch: 10 };
+  },
+  stopped: () => {
+    kernel.state = "stopped";
+    kernel.told = { reason: "validation accuracy 0.981 > 0.98" };
+  },
+  failed: fail,
+  lost: () => {
+    kernel.state = "lost";
+  },
+};
+
 function prepare(): void {
-  kernel.advance(number("seconds", 25));
+  const state = query.get("state") ?? "running";
+  if (state !== "starting" && state !== "queued") kernel.advance(number("seconds", 25));
   if (query.has("plain")) return;
-  kernel.worker(1).note = "behind: 41 % of the median pace";
-  kernel.marks.push({ time: kernel.time - 3, worker: 1, kind: "retry", text: "attempt 2" });
-  kernel.marks.push({ time: kernel.time - 1, worker: 2, kind: "lost", text: "connection closed" });
-  kernel.log.push({ time: 3.2, level: "info", text: "Worker joined on partition 2." });
-  kernel.log.push({ time: 17, level: "warning", text: "Executor 1 lost partition 2: retried." });
-  if (query.get("state") === "failed") fail();
+  STATES[state]();
+  if (kernel.time === 0) return;
+  if (query.has("trouble")) {
+    kernel.worker(1).note = "behind: 41 % of the median pace";
+    kernel.marks.push({ time: kernel.time - 3, worker: 1, kind: "retry", text: "attempt 2" });
+    kernel.marks.push({ time: kernel.time - 1, worker: 2, kind: "lost", text: "gone" });
+  }
+  kernel.log.push({ time: 3.2, level: "info", text: "Worker joined on partition 1." });
+  kernel.log.push({ time: 17, level: "warning", text: "Executor 1 lost partition 1: retried." });
 }
 
 function fail(): void {
   kernel.state = "failed";
-  kernel.worker(2).state = "lost";
+  kernel.worker(1).state = "lost";
   kernel.error = {
     message: "ValueError: Expected 784 columns in a record, got 783.",
-    where: "executor 1 (node), partition 2, attempt 0, epoch 3, batch 14",
+    where: "executor 1 (node), partition 1, attempt 0, epoch 3, batch 14",
     frames: ['File "<cell 7>", line 12, in normalise', "    return row.reshape(28, 28) / 255.0"],
     rest: Array.from({ length: 30 }, (_, i) => `  at org.apache.spark.Frame${i}`).join("\n"),
   };
@@ -105,8 +156,11 @@ function obey({ id, command, arguments: values }: Sent): void {
     if (command === "pause") kernel.state = "paused";
     if (command === "unpause") kernel.state = "running";
     if (command === "stop") kernel.state = "stopped";
+    const asked = kernel.commands[kernel.commands.length - 1];
     setTimeout(() => {
-      kernel.commands.push({ ...kernel.commands.slice(-1)[0], stage: "in force" });
+      if (typeof values.combiner === "string") kernel.combiner = values.combiner;
+      if (typeof values.learning_rate === "number") kernel.rate = values.learning_rate;
+      kernel.commands.push({ ...asked, stage: "in force" });
     }, 1500);
   }
   control.emit({ type: "answer", id, ok, text, when });

@@ -1,4 +1,4 @@
-/** Takes screenshots of the built view in chromium, and counts its frames under full load. */
+/** Takes a screenshot of every state of the built view, measures its frame, and counts frames per second. */
 
 import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -8,18 +8,60 @@ import { chromium } from "playwright-core";
 
 import { serve } from "./serve.mjs";
 
-const SHOTS = {
-  light: ["?theme=light", 1000],
-  dark: ["?theme=dark", 1000],
-  together: ["?theme=light&together=1", 1000],
-  "together-dark": ["?theme=dark&together=1", 1000],
-  narrow: ["?theme=light", 400],
-  failed: ["?theme=light&state=failed", 1000],
-  "failed-dark-narrow": ["?theme=dark&state=failed", 400],
-  crowd: ["?theme=light&workers=64&executors=64&rate=10&seconds=10", 1000],
+/** Of the output's width in a window so wide, beside JupyterLab's file browser; with the page's margins. */
+const SIZES = { 1280: [849, 800], 1920: [1489, 1080], 600: [575, 800], tab: [473, 800] };
+const THEMES = ["light", "dark"];
+const TWO = "workers=2&executors=2";
+const press = (name) => async (page) => {
+  await page.click(`[data-tos="${name}"]`);
 };
+/** Query, and what a person does then. */
+const STATES = {
+  starting: [`${TWO}&state=starting`],
+  queued: [`${TWO}&state=queued`],
+  running: [TWO],
+  waiting: [`${TWO}&state=waiting`],
+  steering: [TWO, press("steer")],
+  changed: [
+    TWO,
+    async (page) => {
+      await press("steer")(page);
+      await page.selectOption('[data-tos="combiner"] select', "easgd");
+      await page.fill('[data-tos="learning-rate"] input', "5");
+      await press("apply")(page);
+    },
+  ],
+  asked: [
+    `${TWO}&live=1`,
+    async (page) => {
+      await press("pause")(page);
+      await page.waitForSelector(".tos-told:not(:empty)");
+    },
+  ],
+  "stop-asked": [TWO, press("stop")],
+  paused: [`${TWO}&state=paused`],
+  diverging: [`${TWO}&state=diverging`],
+  overfitting: [`${TWO}&state=overfitting`],
+  finished: [`${TWO}&state=finished`],
+  next: [`${TWO}&state=finished`, press("next")],
+  stopped: [`${TWO}&state=stopped`],
+  failed: [`${TWO}&state=failed`],
+  lost: [`${TWO}&state=lost`],
+  log: [TWO, (page) => page.click('[data-tab="log"]')],
+  theory: [TWO, (page) => page.click('[data-tab="theory"]')],
+  settings: [TWO, (page) => page.click('[data-tab="settings"]')],
+  error: [`${TWO}&state=failed`, press("details")],
+  together: ["together=1&workers=4"],
+  trouble: ["trouble=1&workers=4"],
+  crowd: ["workers=64&executors=64&rate=10&seconds=10"],
+};
+/** Panes and crowds are as high as what they show. */
+const ONE_HEIGHT = Object.keys(STATES).slice(0, 16);
+/** Pixels from the view's top: of the first curve, and of the view's end with two workers. */
+const LIMITS = { 1280: [130, 520], 1920: [130, 570], 600: [140, 640], tab: [160, 640] };
 const LOAD = "?theme=light&workers=64&executors=64&rate=10&seconds=10&plain=1&live=1";
 
+const only = process.argv.slice(2);
 const out = fileURLToPath(new URL("../screenshots", import.meta.url));
 mkdirSync(out, { recursive: true });
 const profile = mkdtempSync(join(tmpdir(), "tos-look-"));
@@ -35,33 +77,60 @@ const browser = await chromium.launchPersistentContext(profile, {
   ]),
 });
 let problems = 0;
-const open = async (query, width) => {
+const complain = (text) => {
+  problems += 1;
+  console.error(text);
+};
+const open = async (query, [width, height]) => {
   const page = await browser.newPage();
-  const complain = (text) => {
-    problems += 1;
-    console.error(`${query}: ${text}`);
-  };
   page.on("console", (message) => {
-    if (message.type() === "error") complain(message.text());
+    if (message.type() === "error") complain(`${query}: ${message.text()}`);
   });
-  page.on("pageerror", (error) => complain(error.message));
-  await page.setViewportSize({ width, height: 900 });
+  page.on("pageerror", (error) => complain(`${query}: ${error.message}`));
+  await page.setViewportSize({ width, height });
   await page.goto(root + query);
   await page.waitForSelector(".tos-run .u-wrap");
   return page;
 };
+const measure = (page) =>
+  page.evaluate(() => {
+    const view = document.querySelector(".tos-run").getBoundingClientRect();
+    const plot = document.querySelector(".tos-plot").getBoundingClientRect();
+    return {
+      wide: document.documentElement.scrollWidth - window.innerWidth,
+      plot: Math.round(plot.top - view.top),
+      height: Math.round(view.height),
+    };
+  });
 
-for (const [name, [query, width]] of Object.entries(SHOTS)) {
-  const page = await open(query, width);
-  await page.screenshot({ path: join(out, `${name}.png`), fullPage: true });
-  const wide = await page.evaluate(() => document.documentElement.scrollWidth);
-  if (wide > width) console.error(`${name}: ${wide} px wide in a window of ${width} px`);
-  await page.close();
+for (const [size, box] of Object.entries(SIZES)) {
+  const heights = {};
+  for (const [name, [query, act]] of Object.entries(STATES)) {
+    if (only.length > 0 && !only.includes(name)) continue;
+    for (const theme of THEMES) {
+      const page = await open(`?theme=${theme}&${query}`, box);
+      await act?.(page);
+      await page.waitForTimeout(100);
+      await page.screenshot({ path: join(out, `${name}-${size}-${theme}.png`), fullPage: true });
+      const { wide, plot, height } = await measure(page);
+      if (wide > 0) complain(`${name} at ${size}: ${wide} px too wide`);
+      if (plot > LIMITS[size][0])
+        complain(`${name} at ${size}: the first curve begins at ${plot} px`);
+      if (ONE_HEIGHT.includes(name)) heights[height] = [...(heights[height] ?? []), name];
+      await page.evaluate(() => window.localStorage.clear());
+      await page.close();
+    }
+  }
+  const found = Object.keys(heights).map(Number);
+  if (found.length > 1) complain(`Heights at ${size}: ${JSON.stringify(heights)}`);
+  if (Math.max(...found) > LIMITS[size][1]) complain(`At ${size} the view is ${found} px high`);
+  console.log(`${size}: ${found} px high`);
 }
-const page = await open(LOAD, 1000);
-await page.setViewportSize({ width: 1000, height: 1600 });
-const rate = await page.evaluate(() => window.tosDemo.frames(10));
-console.log(`${rate.toFixed(1)} frames/s at 64 executors x 10 milestones/s`);
+if (only.length === 0) {
+  const page = await open(LOAD, [1000, 1600]);
+  const rate = await page.evaluate(() => window.tosDemo.frames(10));
+  console.log(`${rate.toFixed(1)} frames/s at 64 executors x 10 milestones/s`);
+}
 await browser.close();
 server.close();
 rmSync(profile, { recursive: true, force: true });

@@ -17,7 +17,7 @@ describe("pause and unpause", () => {
     expect(on.find('[data-tos="unpause"]')).toBe(button);
     expect(seen(button)).toBe("▶ Unpause");
     expect(button.textContent).toContain("Pause");
-    expect(button.nextElementSibling).toBe(on.find('[data-tos="stop"]'));
+    expect(button.parentElement).toBe(on.find('[data-tos="stop"]').parentElement);
   });
 
   it("take a click for the other one only after a while", () => {
@@ -45,7 +45,7 @@ describe("stop", () => {
     expect(seen(stop())).toBe("■ Stop");
     stop().click();
     expect(seen(stop())).toBe("■ Stop run 3?");
-    expect(on.noteOf("stop")).toContain("Click again to stop the run");
+    expect(on.told).toContain("Click again to stop the run");
     expect(on.sent).toEqual([]);
     vi.advanceTimersByTime(SETTLE);
     stop().click();

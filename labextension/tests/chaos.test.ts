@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 
 import type { RunInfo } from "../src/view/model";
-import { Header, Status } from "../src/view/status";
+import { Headline } from "../src/view/headline";
+import { Status } from "../src/view/status";
 import { eachOnItsOwnPage, type Fixture } from "./controls-fixture";
 import { entered, worker } from "./fakes";
 
@@ -16,14 +17,14 @@ describe("chaos", () => {
 
   it("is closed until somebody opens it, and says how it ends", () => {
     on.show();
-    expect((on.find('[data-tos="chaos"]') as HTMLDetailsElement).open).toBe(false);
+    expect(on.find<HTMLDetailsElement>('[data-tos="chaos"]').open).toBe(false);
     expect(on.find('[data-tos="chaos"]').textContent).toContain("after 60 s");
   });
 
   it("slows the worker that was chosen, for a limited time", () => {
     on.show();
     const [who, factor] = ["select", "input"].map(
-      (tag) => on.find(`[data-tos="chaos"] ${tag}`) as HTMLInputElement,
+      (tag) => on.find<HTMLInputElement>(`[data-tos="chaos"] ${tag}`),
     );
     who.value = "worker:1";
     factor.value = "2.5";
@@ -31,16 +32,19 @@ describe("chaos", () => {
     expect(on.sent).toEqual([["chaos", { what: "slow", amount: 2.5, worker: 1, for_seconds: 60 }]]);
   });
 
-  it("kills, and offers executors too", () => {
+  it("kills where Spark tries a task again, and offers executors too", () => {
     on.show();
-    (on.find('[data-tos="chaos"] select') as HTMLSelectElement).value = "executor:0";
+    button("Kill the worker").click();
+    expect(button("Kill the worker").title).toContain("does not try a task again on local[2]");
+    on.show({ master: "local[2,4]" });
+    on.find<HTMLSelectElement>('[data-tos="chaos"] select').value = "executor:0";
     button("Kill the worker").click();
     expect(on.sent).toEqual([["chaos", { what: "kill", executor: "0" }]]);
   });
 
   it("keeps the choice while workers come and go", () => {
     on.show();
-    const who = on.find('[data-tos="chaos"] select') as HTMLSelectElement;
+    const who = on.find<HTMLSelectElement>('[data-tos="chaos"] select');
     who.value = "worker:1";
     on.model.workers = [worker(0), worker(1), worker(2)];
     on.controls.draw(on.model);
@@ -65,7 +69,7 @@ describe("chaos", () => {
   });
 
   it("has a note on what became of it", () => {
-    on.show();
+    on.show({ master: "spark://head:7077" });
     button("Kill the worker").click();
     on.controls.answer(1, { ok: false, text: "Spark does not try again." });
     expect(on.find('[data-tos="chaos"] .tos-note').textContent).toBe(
@@ -87,16 +91,18 @@ describe("chaos", () => {
   });
 
   it("stands in the header, and is spoken, while it is on", () => {
-    const header = new Header();
+    const header = new Headline();
     const badge = header.element.querySelector<HTMLElement>('[data-tos="chaos-badge"]');
     const rule = "partition 1: 5 times slower";
     const drawn = (run: Partial<RunInfo>): string => {
       on.show(run);
       header.draw(on.model);
-      return badge?.hidden ? "hidden" : (badge?.textContent ?? "");
+      return badge?.hidden ? "hidden" : (badge?.title ?? "");
     };
     expect(drawn({})).toBe("hidden");
-    expect(drawn({ chaos: [rule] })).toBe(`⚠ Chaos is on: ${rule}`);
+    expect(drawn({ chaos: [rule] })).toBe(rule);
+    expect(badge?.textContent).toBe("⚠ chaos");
+    expect(on.find('[data-tos="waits"]').textContent).toBe(`⚠ chaos is on: ${rule}`);
     const status = new Status();
     status.draw(on.model, "", 0);
     expect(status.element.textContent).toContain("chaos is on");

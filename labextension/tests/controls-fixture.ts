@@ -13,7 +13,14 @@ export class Fixture {
   readonly controls = new Controls(
     (...command) => this.sent.push(command),
     () => this.time,
+    () => undefined,
   );
+  readonly element = document.createElement("div");
+
+  constructor() {
+    const { buttons, feedback, drawer } = this.controls;
+    this.element.append(buttons, feedback.element, drawer.element);
+  }
 
   show(run: Partial<RunInfo> = {}, commands: CommandEntry[] = []): void {
     const state = { ...parts([], run), commands };
@@ -21,16 +28,31 @@ export class Fixture {
     this.controls.draw(this.model);
   }
 
-  find(selector: string): HTMLElement {
-    const element = this.controls.element.querySelector<HTMLElement>(selector);
+  // eslint-disable-next-line @typescript-eslint/no-unnecessary-type-parameters -- as querySelector's
+  find<E extends HTMLElement = HTMLElement>(selector: string): E {
+    const element = this.element.querySelector<E>(selector);
     if (!element) throw new Error(`Expected ${selector}.`);
     return element;
   }
 
+  /** Put a value in a field, as a person would. */
+  type(name: string, value: string): void {
+    const input = this.find<HTMLInputElement>(`[data-tos="${name}"] :is(input, select)`);
+    input.value = value;
+    input.dispatchEvent(new Event("input"));
+  }
+
+  apply(): void {
+    this.find('[data-tos="apply"]').click();
+  }
+
+  /** What became of what was asked. */
+  get told(): string {
+    return this.find(".tos-told").textContent;
+  }
+
   noteOf(name: string): string {
-    const places = { toggle: ".tos-notes > :first-child", stop: ".tos-notes > :last-child" };
-    const place = name in places ? places[name as keyof typeof places] : null;
-    return this.find(place ?? `[data-tos="${name}"] .tos-note`).textContent;
+    return this.find(`[data-tos="${name}"] .tos-note`).textContent;
   }
 }
 
@@ -44,8 +66,9 @@ export function eachOnItsOwnPage(take: (fixture: Fixture) => void): void {
   let fixture: Fixture;
   beforeEach(() => {
     vi.useFakeTimers();
+    localStorage.clear();
     fixture = new Fixture();
-    document.body.replaceChildren(fixture.controls.element);
+    document.body.replaceChildren(fixture.element);
     take(fixture);
   });
   afterEach(() => {

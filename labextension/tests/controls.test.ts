@@ -1,5 +1,6 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 
+import { FADES } from "../src/view/feedback";
 import type { CommandEntry } from "../src/view/model";
 import { type Answer, note, SLOW, TOGGLE, unavailable } from "../src/view/requests";
 import { eachOnItsOwnPage, type Fixture, seen } from "./controls-fixture";
@@ -27,17 +28,20 @@ function sentByKernel(command: string, stage: string): CommandEntry {
 }
 
 describe("a command", () => {
-  it("is sent, answered, asked, and then in force", () => {
+  it("is sent, answered, asked, and then in force, which fades", () => {
     on.show();
     on.find('[data-tos="pause"]').click();
     expect(on.sent).toEqual([["pause", {}]]);
-    expect(on.noteOf("toggle")).toBe("sent");
+    expect(on.told).toBe("sent: pause");
     on.controls.answer(1, answers.pause);
-    expect(on.noteOf("toggle")).toBe("asked; applies at each worker's next milestone");
+    expect(on.told).toBe("asked: pause; applies at each worker's next milestone");
     on.show({ state: "paused" }, [sentByKernel("pause", "asked")]);
-    expect(on.noteOf("toggle")).toBe("asked (pause); applies at each worker's next milestone");
-    on.show({ state: "paused" }, [sentByKernel("pause", "in force")]);
-    expect(on.noteOf("toggle")).toBe("in force (pause)");
+    expect(on.told).toBe("asked: pause; applies at each worker's next milestone");
+    on.show({ state: "paused", elapsed: 12, epoch: 2 }, [sentByKernel("pause", "in force")]);
+    expect(on.told).toBe("in force: pause, since 12 s (epoch 2)");
+    on.time += FADES + 1;
+    on.controls.drawNotes();
+    expect(on.told).toBe("");
   });
 
   it("without an answer says that it waits for the running cell", () => {
@@ -45,16 +49,25 @@ describe("a command", () => {
     on.find('[data-tos="pause"]').click();
     on.time = SLOW + 1;
     on.controls.drawNotes();
-    expect(on.noteOf("toggle")).toBe("sent; waits for the running cell");
+    expect(on.told).toBe("sent: pause; waits for the running cell");
     on.find('[data-tos="pause"]').click();
     expect(on.sent).toHaveLength(1);
   });
 
-  it("that is refused says why", () => {
+  it("that is refused says why, in the line and under its field, until another is asked", () => {
     on.show();
-    on.find('[data-tos="combiner"] button').click();
+    on.type("combiner", "easgd");
+    on.apply();
     on.controls.answer(1, answers["what is no command"]);
-    expect(on.noteOf("combiner")).toMatch(/^refused: Expected one of .*explode/);
+    for (const text of [on.told, on.noteOf("combiner")]) {
+      expect(text).toMatch(/^refused: Expected one of .*explode/);
+    }
+    expect(on.find(".tos-told").dataset.kind).toBe("refused");
+    on.time += 2 * FADES;
+    on.controls.drawNotes();
+    expect(on.told).toContain("refused");
+    on.find('[data-tos="pause"]').click();
+    expect(on.told).toBe("sent: pause");
   });
 
   it.each([
@@ -68,8 +81,6 @@ describe("a command", () => {
       "swap strategy",
       "asked (allreduce (of=gradients)); applies at the end of the epoch",
     ],
-    ["toggle", "unpause", "asked (unpause); applies at once"],
-    ["stop", "stop", "asked; applies at each worker's next milestone"],
     [
       "chaos",
       "chaos",
@@ -80,12 +91,16 @@ describe("a command", () => {
     expect(on.noteOf(name)).toBe(expected);
   });
 
-  it("makes way for the one that undid it", () => {
-    const pause = entered({ time: 1, command: "pause" });
-    const unpause = entered({ time: 2, command: "unpause" });
-    expect(note(TOGGLE, null, [pause, unpause], 0)).toBe("in force (unpause)");
-    const again = { sent: 0, before: 2, answer: answers.pause };
-    expect(note(TOGGLE, again, [pause, unpause], 0)).toContain("asked; applies at each");
+  it("of another view is told with the labels of its settings", () => {
+    on.show({}, [sentByKernel("set", "asked")]);
+    expect(on.told).toBe(
+      "asked: Learning rate 0.01, Sync mode bsp; applies at each worker's next milestone",
+    );
+  });
+
+  it("that came before the view says no more that it is in force", () => {
+    on.show({}, [sentByKernel("pause", "in force")]);
+    expect(on.told).toBe("");
   });
 
   it("does not take an older command for its own", () => {
@@ -96,81 +111,40 @@ describe("a command", () => {
   });
 });
 
-describe("fields", () => {
-  it.each([
-    ["partitions", "8", "repartition", { partitions: 8 }],
-    ["codec", "int8", "set", { codec: "int8" }],
-    ["sync", "bsp", "set", { sync: "bsp" }],
-    ["combiner", "easgd", "swap combiner", { combiner: "easgd" }],
-    ["strategy", "allreduce", "swap strategy", { strategy: "allreduce" }],
-    ["learning-rate", "0.01", "set", { learning_rate: 0.01 }],
-    ["sync-interval", "20", "set", { sync_interval: 20 }],
-  ])("%s sends its value", (name, value, command, expected) => {
+describe("the drawer", () => {
+  const steer = (): HTMLElement => on.find('[data-tos="steer"]');
+
+  it("opens at its first field, and Escape returns to its button", () => {
     on.show();
-    const input = on.find(`[data-tos="${name}"] :is(input, select)`) as HTMLInputElement;
-    input.value = value;
-    input.dispatchEvent(new Event("input"));
-    on.find(`[data-tos="${name}"] button`).click();
-    expect(on.sent).toEqual([[command, expected]]);
-  });
-
-  it("show what is in force, but not over what is being typed", () => {
-    on.show();
-    const input = on.find('[data-tos="partitions"] input') as HTMLInputElement;
-    expect(input.value).toBe("2");
-    input.value = "64";
-    input.dispatchEvent(new Event("input"));
-    on.show({ partitions: 4 });
-    expect(input.value).toBe("64");
-  });
-});
-
-describe("the strategy", () => {
-  const combined = actions.filter(({ name }) => name !== "swap combiner");
-  const together = combined.map((action) => ({
-    ...action,
-    arguments: action.arguments.filter(({ name }) => name !== "sync"),
-  }));
-  const forms = (): (string | null)[] =>
-    [...on.controls.element.querySelectorAll("form")].map((form) => form.getAttribute("data-tos"));
-  const chosen = (): string => (on.find('[data-tos="strategy"] select') as HTMLSelectElement).value;
-
-  it("is chosen by its label, among names, beginning at what is in force", () => {
-    on.show({ strategy: "allreduce (of parameters)" });
-    const select = on.find('[data-tos="strategy"] select') as HTMLSelectElement;
-    expect(select.labels[0].textContent).toBe("Strategy");
-    expect([...select.options].slice(0, 2).map(({ value }) => value)).toEqual(["ps", "allreduce"]);
-    expect(select.value).toBe("allreduce");
-    const button = on.find('[data-tos="strategy"] button');
-    expect(button.getAttribute("aria-label")).toBe("Swap: Strategy");
-    expect(button.getAttribute("aria-describedby")).toBe(
-      on.find('[data-tos="strategy"] .tos-note').id,
+    expect(on.controls.drawer.isOpen).toBe(false);
+    steer().click();
+    expect(on.controls.drawer.element.hidden).toBe(false);
+    expect(steer().getAttribute("aria-expanded")).toBe("true");
+    expect(on.controls.drawer.element.contains(document.activeElement)).toBe(true);
+    document.activeElement?.dispatchEvent(
+      new KeyboardEvent("keydown", { key: "Escape", bubbles: true }),
     );
+    expect(on.controls.drawer.isOpen).toBe(false);
+    expect(document.activeElement).toBe(steer());
   });
 
-  it("takes forms away that it does not know, and brings them back where they were", () => {
-    on.show({ strategy: "ps", actions });
-    const before = forms();
-    expect(before).toContain("combiner");
-    expect(before).toContain("sync");
-    const field = on.find('[data-tos="strategy"] select');
-    on.show({ strategy: "allreduce (of gradients)", actions: together });
-    expect(forms()).toEqual(before.filter((name) => name !== "combiner" && name !== "sync"));
-    expect(on.find('[data-tos="strategy"] select')).toBe(field);
-    on.show({ strategy: "ps", actions });
-    expect(forms()).toEqual(before);
-    expect(chosen()).toBe("ps");
+  it("is open again where it was left open and there is room beside the charts", () => {
+    on.show();
+    on.controls.restore(true);
+    expect(on.controls.drawer.isOpen).toBe(false);
+    steer().click();
+    on.controls.drawer.element.hidden = true;
+    on.controls.restore(false);
+    expect(on.controls.drawer.isOpen).toBe(false);
+    on.controls.restore(true);
+    expect(on.controls.drawer.isOpen).toBe(true);
   });
 
-  it("keeps what was asked while the forms change", () => {
-    on.show({ strategy: "ps", actions });
-    on.find('[data-tos="strategy"] button').click();
-    on.controls.answer(1, answers["swap strategy"]);
-    expect(on.noteOf("strategy")).toBe("asked; applies at the end of the epoch");
-    on.show({ strategy: "allreduce (of gradients)", actions: together }, [
-      entered({ command: "swap strategy", detail: "allreduce", stage: "in force" }),
-    ]);
-    expect(on.noteOf("strategy")).toBe("in force (allreduce)");
+  it("closes when the run ends", () => {
+    on.show();
+    steer().click();
+    on.show({ state: "finished" });
+    expect(on.controls.drawer.isOpen).toBe(false);
   });
 });
 
@@ -185,8 +159,10 @@ describe("what cannot be done", () => {
 
   it.each(["finished", "stopped", "failed"])("is everything once a run has %s", (state) => {
     on.show({ state });
-    expect((on.find("fieldset") as HTMLFieldSetElement).disabled).toBe(true);
-    expect(on.controls.element.textContent).toContain("nothing to steer");
+    expect(on.controls.buttons.hidden).toBe(true);
+    for (const fieldset of on.element.querySelectorAll("fieldset")) {
+      expect(fieldset.disabled).toBe(true);
+    }
   });
 });
 
@@ -196,18 +172,18 @@ describe("a run that does not obey every command", () => {
     on.show({ actions: actions.filter(({ name }) => kept.includes(name)) });
     const hidden = ['[data-tos="pause"]', '[data-tos="stop"]', '[data-tos="chaos"]'];
     expect(hidden.map((selector) => on.find(selector).hidden)).toEqual([true, false, true]);
-    const forms = [...on.controls.element.querySelectorAll<HTMLElement>(".tos-forms > form")];
+    const rows = [...on.element.querySelectorAll<HTMLElement>(".tos-forms > *")];
     const settings = ["sync", "sync-interval", "codec", "learning-rate"];
-    expect(forms.map((form) => form.dataset.tos)).toEqual(settings);
+    expect(rows.map((row) => row.dataset.tos)).toEqual(settings);
   });
 
   it("has controls for commands that this view has never heard of", () => {
     const text = { name: "aim", label: "Aim", kind: "str", choices: [], optional: false } as const;
     const aim = { name: "aim at", verb: "Aim", arguments: [text] };
     on.show({ actions: [aim, { name: "shake hands", verb: "Shake hands", arguments: [] }] });
-    (on.find('[data-tos="aim"] input') as HTMLInputElement).value = "high";
-    on.find('[data-tos="aim"] button').click();
-    on.find('[data-tos="shake-hands"] button').click();
+    on.type("aim", "high");
+    on.apply();
+    on.find('[data-tos="shake-hands"]').click();
     expect(on.sent).toEqual([
       ["aim at", { aim: "high" }],
       ["shake hands", {}],
@@ -215,12 +191,33 @@ describe("a run that does not obey every command", () => {
   });
 });
 
+describe("notices", () => {
+  const noted = (): HTMLElement => on.find('[data-tos="waits"]');
+
+  it("stand in the same line, and make way for what was asked", () => {
+    const waits = ["The run waits for partition 3.", "And for partition 4."];
+    on.show({ waits });
+    expect(noted().textContent).toBe("⏳ The run waits for partition 3. (1 more)");
+    expect(noted().title).toContain("And for partition 4.");
+    on.find('[data-tos="pause"]').click();
+    expect([noted().hidden, on.told]).toEqual([true, "sent: pause"]);
+  });
+
+  it("of the connection come before all others", () => {
+    on.show({ waits: ["It waits."] });
+    on.controls.tell("The kernel does not answer.");
+    expect([noted().hidden, on.told]).toEqual([true, "The kernel does not answer."]);
+  });
+});
+
 it("every control has a name", () => {
   on.show();
-  for (const input of on.controls.element.querySelectorAll<HTMLInputElement>("input, select")) {
+  for (const input of on.element.querySelectorAll<HTMLInputElement>("input, select")) {
     expect(input.labels?.[0].textContent).not.toBe("");
   }
-  for (const button of on.controls.element.querySelectorAll("button")) {
-    expect((button.getAttribute("aria-label") ?? seen(button)).length).toBeGreaterThan(3);
+  for (const button of on.element.querySelectorAll("button")) {
+    const name = button.getAttribute("aria-label") ?? (seen(button) || button.textContent);
+    expect(name.length).toBeGreaterThan(3);
   }
+  expect(vi.getTimerCount()).toBe(0);
 });

@@ -63,7 +63,7 @@ it("a view shows hostile names of metrics, rules, programs and workers as they a
   expect(view.element.querySelectorAll("img, script, [onerror]")).toHaveLength(0);
   expect("hit" in window).toBe(false);
   const text = view.element.textContent;
-  // Header, waits, chaos, reason, error, option, note, figure, log.
+  // Reason, waits, chaos, error, option, note, figure, settings, log.
   expect(text.split(NASTY).length - 1).toBeGreaterThan(12);
   const figure = view.element.querySelector('[data-tos="metric-chart"] figcaption');
   expect(figure?.textContent).toBe(NASTY);

@@ -2,7 +2,7 @@ import { afterEach, expect, it, vi } from "vitest";
 
 import { bytes, count, duration, number, short, shortened } from "../src/view/format";
 import { lines } from "../src/view/log";
-import { stragglerText } from "../src/view/table";
+import { stragglerText } from "../src/view/stragglers";
 import { isDark } from "../src/view/theme";
 import { entered, worker } from "./fakes";
 
@@ -41,7 +41,7 @@ it("stragglers are named in words, three at most", () => {
   const slow = [0, 1, 2, 3].map((i) => worker(i, { note: "behind: 41 % of the median pace" }));
   expect(stragglerText([worker(0)])).toBe("");
   expect(stragglerText(slow.slice(0, 1))).toBe(
-    "Stragglers: executor 0, partition 0, is behind: 41 % of the median pace.",
+    "stragglers: executor 0, partition 0, is behind: 41 % of the median pace",
   );
   expect(stragglerText(slow)).toContain("; and 1 more.");
 });

@@ -24,10 +24,10 @@ describe("a view", () => {
   it("says how many times fewer bytes travel than without a codec", () => {
     snapshot([5, 4, 3, 2, 1]);
     page.frame();
-    expect(text(".tos-facts")).toContain("10 B (÷\u00a04.0)");
+    expect(text('[data-tos="settings"]')).toContain("10 B (÷\u00a04.0)");
     snapshot([1], {}, 2);
     page.frame();
-    expect(text(".tos-facts")).toContain("10 Belapsed");
+    expect(text('[data-tos="settings"]')).toContain("10 BParameters");
   });
 
   it("begins with what the model is worth that the user gets", () => {
@@ -35,7 +35,7 @@ describe("a view", () => {
     state.totals.validation = { accuracy: 0.875, loss: 0.4 };
     models.stream.emit({ type: "snapshot", seq: 1, state }, buffers([2, 1]));
     page.frame();
-    expect(text(".tos-facts")).toMatch(/^validation accuracy 0.875validation loss 0.4loss 1/);
+    expect(text(".tos-facts")).toMatch(/^val accuracy 0.875 val loss 0.4 loss 1 /);
     expect(text('[data-tos="status"]')).toContain("validation accuracy 0.875");
   });
 
@@ -60,7 +60,8 @@ describe("a view", () => {
     page.frame();
     expect(text(".tos-title")).toBe("Run 3");
     expect(root.querySelector<HTMLElement>('[data-tos="pause"]')?.hidden).toBe(true);
-    expect(root.querySelectorAll(".tos-forms > form")).toHaveLength(0);
+    expect(root.querySelectorAll(".tos-forms > *")).toHaveLength(0);
+    expect(root.querySelector<HTMLElement>('[data-tos="steer"]')?.hidden).toBe(true);
   });
 
   it("says hello again on a gap, once until it is served", () => {
@@ -86,11 +87,11 @@ describe("a view", () => {
   it("says when the kernel falls silent, unless the run has ended", () => {
     snapshot([1]);
     vi.advanceTimersByTime(SILENCE + 1500);
-    expect(text(".tos-notice")).toContain("does not answer");
+    expect(text(".tos-told")).toContain("does not answer");
     expect(text('[data-tos="status"]')).toContain("does not answer");
     snapshot([1], { state: "finished" }, 2);
     vi.advanceTimersByTime(2 * SILENCE);
-    expect(root.querySelector<HTMLElement>(".tos-notice")?.hidden).toBe(true);
+    expect(text(".tos-told")).toBe("");
   });
 
   it("steers over the control channel", () => {
@@ -101,7 +102,7 @@ describe("a view", () => {
       ...{ type: "command", id: 1, command: "pause", arguments: {} },
     });
     models.control.emit({ type: "answer", id: 1, ok: true, when: "now" });
-    expect(text(".tos-notes .tos-note")).toBe("asked; applies at once");
+    expect(text(".tos-told")).toBe("asked: pause; applies at once");
   });
 
   it("shows the user's own lines first when a worker failed", () => {
@@ -116,13 +117,20 @@ describe("a view", () => {
     expect(text('[data-tos="error"] pre')).toBe("line 12");
     expect(text('[data-tos="error"] details pre')).toBe("<b>java</b>");
     expect(text('[data-tos="status"]')).toContain("Run 3 has failed");
+    // In the place of the numbers it is told in two lines, and no line of the view is added.
+    const shown = (selector: string) => root.querySelector<HTMLElement>(selector)?.hidden === false;
+    expect([shown(".tos-brief"), shown(".tos-learned")]).toEqual([true, false]);
+    expect(text(".tos-brief")).toBe("ValueError: noline 12Details");
+    root.querySelector<HTMLElement>('[data-tos="details"]')?.click();
+    const tab = root.querySelector('[data-tab="error"]');
+    expect(tab?.getAttribute("aria-selected")).toBe("true");
   });
 
   it("says why it was stopped", () => {
     const reason = "validation accuracy 0.981 > 0.98";
     snapshot([1], { state: "stopped", reason });
     page.frame();
-    expect(root.querySelector(".tos-state")?.textContent).toContain(reason);
+    expect(text(".tos-epoch")).toContain(reason);
     expect(text('[data-tos="status"]')).toContain(reason);
   });
 
@@ -140,6 +148,47 @@ describe("a view", () => {
     snapshot([1], { waits, state: "failed" }, 3);
     page.frame();
     expect(hidden()).toBe(true);
+  });
+
+  it("is called as its run is, and says how far it is and how long it takes", () => {
+    snapshot([1], { name: "first" });
+    page.frame();
+    expect(text(".tos-title")).toBe("first");
+    expect(text(".tos-epoch")).toBe("epoch 1 of 4 · about 6.0 s left");
+    snapshot([1], { state: "paused" }, 2);
+    page.frame();
+    expect(text(".tos-epoch")).toBe("epoch 1 of 4 · about 6.0 s left when unpaused");
+    snapshot([1], { state: "finished", elapsed: 68 }, 3);
+    page.frame();
+    expect(text(".tos-epoch")).toBe("4 epochs in 1 min 08 s");
+  });
+
+  it("says before the first milestone what it waits for", () => {
+    snapshot([], { state: "starting", partitions: 3 });
+    page.frame();
+    expect(text(".tos-epoch")).toBe("✓ captured   ⏳ workers start (2 of 3)   · first milestone");
+    snapshot([], { state: "starting", partitions: 2 }, 2);
+    page.frame();
+    expect(text(".tos-epoch")).toBe("✓ captured   ✓ workers start (2 of 2)   ⏳ first milestone");
+    snapshot([], { state: "queued", waits: ["run 1 holds both slots"] }, 3);
+    page.frame();
+    expect(text(".tos-state")).toBe("⏳ queued");
+    expect(text(".tos-epoch")).toBe("run 1 holds both slots");
+  });
+
+  it("offers lines of code to copy once its run has ended, in place of the controls", () => {
+    const shown = (name: string) =>
+      root.querySelector<HTMLElement>(`[data-tos="${name}"]`)?.closest("[hidden]") === null;
+    snapshot([1], { name: "first" });
+    page.frame();
+    expect([shown("pause"), shown("next")]).toEqual([true, false]);
+    snapshot([1], { name: "first", state: "finished" }, 2);
+    page.frame();
+    expect([shown("pause"), shown("next")]).toEqual([false, true]);
+    expect(text(".tos-next")).toContain('first.save("model.keras")');
+    snapshot([1], { name: "no name of a variable", state: "stopped" }, 3);
+    page.frame();
+    expect(text(".tos-next")).toContain('run.save("model.keras")');
   });
 
   it("speaks at a change of state and else every 15 s", () => {

@@ -301,6 +301,22 @@ class View:
     def part(self, name: str) -> Any:
         return self.root.locator(f'[data-tos="{name}"]').first
 
+    def steer(self, **values: str) -> None:
+        """Put values into fields, by their names, and apply them all."""
+        if self.part("steer").get_attribute("aria-expanded") == "false":
+            self.part("steer").click()
+        for name, value in values.items():
+            field = self.part(name.replace("_", "-")).locator("input, select")
+            if field.evaluate("field => field.tagName") == "SELECT":
+                field.select_option(value)
+            else:
+                field.fill(value)
+        self.part("apply").click()
+
+    def says(self, text: str) -> None:
+        """Wait until the line of what became of commands has a text."""
+        self.root.locator(".tos-told").get_by_text(text).wait_for()
+
     def press(self, name: str) -> None:
         """Press pause or unpause, once the button takes a click for that."""
         self.root.locator(f'[data-tos="{name}"]:not([data-fresh])').click()

@@ -83,13 +83,13 @@ def test_a_view_whose_kernel_is_gone_says_lost_and_takes_no_command(
     end(page)
     view.becomes("lost")
     expect(view.root.locator(".tos-state")).to_have_text("✕ lost")
-    buttons = view.root.locator('.tos-buttons button, [data-tos="combiner"] button')
+    buttons = view.root.locator('.tos-buttons button, [data-tos="apply"]')
     for index in range(buttons.count()):
         expect(buttons.nth(index)).to_be_disabled()
     expect(view.root).to_contain_text("what it had shown")
     seen = view.milestones
     assert seen >= 20
-    expect(view.root).not_to_contain_text("to go")
+    expect(view.root).not_to_contain_text(" left")
 
     # The record says until when it holds, and a page that opens it says what became of the run.
     save(page)

@@ -56,12 +56,11 @@ def test_without_the_plug_in_a_person_watches_steers_reloads_and_stops(
     assert view.root.get_by_role("img").count() >= 2
     assert view.root.get_by_role("table", name="Workers").get_by_role("row").count() == 3
     # Each worker ends its milestone first.
-    view.root.get_by_text("in force (pause)").first.wait_for()
+    view.says("in force: pause")
     standing = view.milestones
     # An answer from the kernel lies between the two looks at the count.
-    view.part("sync-interval").locator("input").fill("20")
-    view.part("sync-interval").locator("button").click()
-    view.part("sync-interval").get_by_text("applies at").wait_for()
+    view.steer(sync_interval="20")
+    view.says("applies at")
     assert view.milestones == standing
     picture("paused")
 
@@ -69,12 +68,11 @@ def test_without_the_plug_in_a_person_watches_steers_reloads_and_stops(
     view.becomes("running")
     view.reaches(standing + 20)
 
-    view.part("combiner").locator("select").select_option("easgd")
-    view.part("combiner").locator("button").click()
-    view.part("combiner").get_by_text("in force").wait_for()
+    view.steer(combiner="easgd")
+    view.says("in force: swap combiner")
 
-    view.part("partitions").locator("input").fill("3")
-    view.part("partitions").locator("button").click()
+    view.steer(partitions="3")
+    page.keyboard.press("Escape")
     view.part("workers").locator("tbody tr").nth(2).wait_for()
     picture("three-partitions")
 

@@ -238,7 +238,7 @@ def test_commands_connect_train_and_steer_and_a_restart_leaves_what_was_seen(
     dialog.get_by_role("combobox").select_option("easgd")
     picture("swap-combiner")
     dialog.get_by_role("button", name="Swap").click()
-    expect(own.root).to_contain_text("· easgd ·")
+    expect(own.part("settings")).to_contain_text("easgd")
     begin(page, "tos-notebook:repartition")
     dialog.get_by_role("spinbutton").fill("3")
     dialog.get_by_role("button", name="Repartition").click()

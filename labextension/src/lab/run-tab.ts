@@ -117,12 +117,13 @@ export class RunTab extends Widget {
     } else if (kernel.state === "closed") {
       notice = trans.__("The notebook is closed; open it to follow the run.");
     }
-    setText(this.notice, notice);
-    if (gone) view.lose("");
-    else view.freeze(notice === "" ? null : "");
-    this.notice.toggleAttribute("hidden", notice === "");
-    // It would keep saying that it waits.
-    view.element.toggleAttribute("hidden", notice !== "" && blank);
+    if (gone) view.lose(notice);
+    else view.freeze(notice === "" ? null : notice);
+    // A view that shows something says it in a line of its own; another would keep saying that it waits.
+    const told = notice !== "" && blank;
+    setText(this.notice, told ? notice : "");
+    this.notice.toggleAttribute("hidden", !told);
+    view.element.toggleAttribute("hidden", told);
   }
 }
 

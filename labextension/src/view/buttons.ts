@@ -33,7 +33,7 @@ class Faces {
   }
 }
 
-function create(name: string, noteId: string): HTMLButtonElement {
+function create(name: string, noteId?: string): HTMLButtonElement {
   return h("button", { type: "button", "data-tos": name, "aria-describedby": noteId });
 }
 
@@ -51,8 +51,8 @@ export class Toggle {
   private readonly faces: Faces;
   private timer = 0;
 
-  constructor(noteId: string, press: () => void) {
-    this.button = create("pause", noteId);
+  constructor(press: () => void) {
+    this.button = create("pause");
     pressedOnce(this.button);
     this.faces = new Faces(this.button, [`‖ ${t("Pause")}`, `▶ ${t("Unpause")}`]);
     this.button.addEventListener("click", () => {

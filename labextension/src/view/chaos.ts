@@ -8,6 +8,9 @@ import { t } from "./text";
 /** Seconds for which a worker is slowed from here: no user leaves that on by accident. */
 export const SECONDS = 60;
 
+/** Masters that end a job with its first failed task. */
+const ONCE = /^local(\[(\d+|\*)\])?$/;
+
 /** Characters of an executor's name; the table of workers has all of it. */
 const MOST = 32;
 
@@ -34,22 +37,22 @@ export class Chaos {
     this.slow = button("submit", t("Slow"), t("Slow the worker"));
     this.kill = button("button", t("Kill"), t("Kill the worker"));
     this.off = button("button", t("Off"), t("Chaos off"));
+    const label = (id: string, text: string): HTMLElement =>
+      h("label", { for: id, class: "tos-hidden" }, text);
     const form = h(
       "form",
-      { class: "tos-control tos-chaos-form" },
-      h("label", { for: ids[0] }, t("Worker")),
-      this.who,
-      h("label", { for: ids[1] }, t("Times slower")),
-      h("span", { class: "tos-pair" }, this.factor, this.slow),
-      h("span", { class: "tos-pair" }, this.kill, this.off),
-      this.note,
+      { class: "tos-chaos-form" },
+      ...[label(ids[0], t("Worker")), this.who],
+      ...[label(ids[1], t("Times slower")), h("span", { "aria-hidden": "true" }, "×"), this.factor],
+      ...[this.slow, this.kill, this.off],
     );
     this.element = h(
       "details",
       { class: "tos-chaos", "data-tos": "chaos" },
-      h("summary", {}, t("Chaos (for teaching)")),
-      h("p", { class: "tos-caption" }, limits()),
+      h("summary", {}, t("Chaos, for teaching")),
       form,
+      this.note,
+      h("p", { class: "tos-caption" }, limits()),
     );
     form.addEventListener("submit", (event) => {
       event.preventDefault();
@@ -57,20 +60,29 @@ export class Chaos {
       act({ what: "slow", amount, ...this.chosen(), for_seconds: SECONDS });
     });
     this.kill.addEventListener("click", () => {
-      act({ what: "kill", ...this.chosen() });
+      if (this.kill.getAttribute("aria-disabled") !== "true")
+        act({ what: "kill", ...this.chosen() });
     });
     this.off.addEventListener("click", () => {
       if (this.off.getAttribute("aria-disabled") !== "true") act({ what: "off" });
     });
   }
 
+  /** What became of what was asked. */
+  tell(text: string): void {
+    setText(this.note, text);
+  }
+
   /** `reason` says why nothing can be asked for; empty if it can. */
   draw({ run, workers }: RunModel, reason: string): void {
     this.offer(workers.filter(({ state }) => state !== "done"));
     const calm = run?.chaos.length ? "" : t("no chaos is on");
+    const fatal = ONCE.test(run?.master ?? "")
+      ? t("Spark does not try a task again on %1; connect to local[2,4]", run?.master ?? "")
+      : "";
     for (const [button, why] of [
       [this.slow, reason],
-      [this.kill, reason],
+      [this.kill, reason || fatal],
       [this.off, reason || calm],
     ] as const) {
       setAttribute(button, "aria-disabled", String(why !== ""));
@@ -103,16 +115,6 @@ export class Chaos {
     if (kind === "worker") return { worker: Number(name) };
     // Before anybody has joined it is one worker that the kernel draws.
     return kind === "executor" ? { executor: name } : {};
-  }
-}
-
-/** What stands in the header while chaos is on. */
-export class ChaosBadge {
-  readonly element = h("p", { class: "tos-chaos-badge", "data-tos": "chaos-badge", hidden: true });
-
-  draw(rules: readonly string[]): void {
-    this.element.hidden = rules.length === 0;
-    setText(this.element, rules.length === 0 ? "" : t("⚠ Chaos is on: %1", rules.join("; ")));
   }
 }
 

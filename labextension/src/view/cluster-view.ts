@@ -34,7 +34,7 @@ class Header {
   private readonly fed = h("span", { class: "tos-epoch" });
   private readonly feed = h("div", { class: "tos-progress", "data-tos": "feed" });
   private readonly notes = h("p", { class: "tos-waits", "data-tos": "notes" });
-  readonly element = h("header", { class: "tos-header" });
+  readonly element = h("div", { class: "tos-header" });
 
   constructor() {
     const line = h("div", { class: "tos-headline" }, this.title, this.state, this.about);

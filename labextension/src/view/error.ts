@@ -1,6 +1,6 @@
 /** What ended the run: the message, the user's own lines, then the rest in a fold. */
 
-import { h } from "./dom";
+import { h, setText } from "./dom";
 import type { RunModel, WorkerError } from "./model";
 import { t } from "./text";
 
@@ -33,7 +33,35 @@ function contents(error: WorkerError): Node[] {
     nodes.push(h("pre", { tabindex: 0 }, error.frames.map((frame) => frame.trimEnd()).join("\n")));
   if (error.rest) {
     const rest = h("pre", { tabindex: 0 }, error.rest);
-    nodes.push(h("details", {}, h("summary", {}, t("Everything else")), rest));
+    nodes.push(h("details", {}, h("summary", {}, t("Full traceback")), rest));
   }
   return nodes;
+}
+
+/** The same in two lines, in the place of numbers that mean nothing any more. */
+export class ErrorBrief {
+  private readonly message = h("strong", { class: "tos-error-message" });
+  private readonly where = h("span", { class: "tos-brief-where" });
+  private readonly more = h("button", { type: "button", "data-tos": "details" }, t("Details"));
+  readonly element: HTMLElement;
+
+  /** `open` shows the whole error. */
+  constructor(open: () => void) {
+    this.more.addEventListener("click", open);
+    const text = h("div", { class: "tos-brief-text" }, this.message, this.where);
+    this.element = h("div", { class: "tos-brief", hidden: true }, text, this.more);
+  }
+
+  draw({ run }: RunModel): void {
+    const error = run?.error ?? null;
+    this.element.hidden = error === null;
+    if (error === null) return;
+    setText(this.message, error.message);
+    this.message.title = error.message;
+    // The last of the user's own lines, and what stands there.
+    const own = error.frames.at(-1)?.includes("\n") ? 1 : 2;
+    const frame = error.frames.slice(-own).join(" ").replaceAll(/\s+/g, " ").trim();
+    setText(this.where, frame || (error.where ? t("On %1.", error.where) : ""));
+    this.where.title = this.where.textContent;
+  }
 }

@@ -1,8 +1,9 @@
 /** The field in which a person types or chooses one argument of a command. */
 
-import { h } from "./dom";
+import { h, setAttribute } from "./dom";
 import { number } from "./format";
 import type { Argument } from "./requests";
+import { t } from "./text";
 
 export class Field {
   readonly input: HTMLInputElement | HTMLSelectElement;
@@ -11,14 +12,22 @@ export class Field {
   private inForce: string | null = null;
   private choices = "";
 
+  /** `typed` is called when a person has changed it. */
   constructor(
     private readonly argument: Argument,
     id: string,
+    private readonly typed: () => void,
   ) {
     this.input = make(argument, id);
     this.input.addEventListener("input", () => {
       this.edited = true;
+      typed();
     });
+  }
+
+  /** Whether it holds something else than what is in force. */
+  get changed(): boolean {
+    return this.edited && this.input.value !== (this.inForce ?? "");
   }
 
   /** As the argument of a command. */
@@ -28,17 +37,37 @@ export class Field {
     return { [name]: kind === "str" ? value : Number(value) };
   }
 
-  /** It was sent: what is in force may be shown again. */
+  /** What is wrong with what was typed; empty if nothing is. */
+  get problem(): string {
+    const { kind } = this.argument;
+    const { value } = this.input;
+    const amount = Number(value);
+    const fits = value.trim() !== "" && amount > 0;
+    if (kind === "str") return value.trim() === "" ? t("expected a name") : "";
+    if (kind === "float") return fits ? "" : t("expected a number above 0");
+    return fits && Number.isInteger(amount) ? "" : t("expected a whole number above 0");
+  }
+
+  /** Put something in, as if a person had typed it. */
+  type(value: string): void {
+    this.input.value = value;
+    this.edited = true;
+    this.typed();
+  }
+
+  /** Show what is in force again, whatever was typed. */
   settle(): void {
     this.edited = false;
+    this.input.value = this.inForce ?? "";
   }
 
   /** Show what is in force, but never over what a person is typing. */
   draw(run: Partial<Record<string, unknown>>): void {
     const value = this.written(run[this.argument.name]);
     if (this.argument.choices.length > 0) this.offer(value);
-    if (this.edited || this.input === document.activeElement || value === this.inForce) return;
-    this.inForce = this.input.value = value;
+    if (value === this.inForce) return;
+    this.inForce = value;
+    if (!this.edited && this.input !== document.activeElement) this.input.value = value;
   }
 
   /** Offer the choices, with what is in force among them. */
@@ -46,9 +75,10 @@ export class Field {
     const { choices } = this.argument;
     const all = choices.includes(current) ? choices : [current, ...choices];
     if (this.choices === all.join()) return;
+    const before = this.edited ? this.input.value : current;
     this.choices = all.join();
-    this.inForce = null;
     this.input.replaceChildren(...all.map((name) => h("option", { value: name }, name)));
+    this.input.value = before;
   }
 
   private written(value: unknown): string {
@@ -60,8 +90,8 @@ export class Field {
 
 function make({ kind, choices }: Argument, id: string): HTMLInputElement | HTMLSelectElement {
   if (choices.length > 0) return h("select", { id });
-  const required = { id, required: true };
-  if (kind === "str") return h("input", { type: "text", ...required });
-  const limits = kind === "int" ? { min: 1, step: 1, size: 6 } : { min: 0, step: "any", size: 8 };
-  return h("input", { type: "number", ...limits, ...required });
+  if (kind === "str") return h("input", { id, type: "text" });
+  const input = h("input", { id, type: "text", inputmode: kind === "int" ? "numeric" : "decimal" });
+  setAttribute(input, "autocomplete", "off");
+  return input;
 }

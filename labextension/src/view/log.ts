@@ -1,9 +1,9 @@
 /** Warnings, messages and commands, in the order of time. */
 
-import { h, setText } from "./dom";
+import { h } from "./dom";
 import { duration } from "./format";
 import type { RunModel } from "./model";
-import { t, tn } from "./text";
+import { t } from "./text";
 import { word } from "./words";
 
 const MAX_LINES = 200;
@@ -15,20 +15,23 @@ interface Line {
 }
 
 export class Log {
-  readonly element: HTMLElement;
-  private readonly title = h("summary", {}, t("Log"));
-  private readonly list = h("ol", {
-    class: "tos-log tos-scroll",
-    tabindex: 0,
-    role: "log",
+  readonly element = h("ol", {
+    ...{ class: "tos-log tos-scroll", tabindex: 0, role: "log", "data-tos": "log" },
     // A log is live by its nature; the status region speaks for it at a bearable pace.
     "aria-live": "off",
     "aria-label": t("Messages"),
   });
+  /** How many lines, and how many of them are bad. */
+  title = t("Log");
+  private times: number[] = [];
   private shown = "";
 
-  constructor() {
-    this.element = h("details", { class: "tos-panel", "data-tos": "log" }, this.title, this.list);
+  /** Show what happened at a time; its pane is seen by now. */
+  reveal(time: number): void {
+    const at = this.times.findLastIndex((each) => each <= time + 1e-3);
+    const line = this.element.children[Math.max(0, at)] as HTMLElement | undefined;
+    if (line) this.element.scrollTop = line.offsetTop - this.element.offsetTop;
+    this.element.focus({ preventScroll: true });
   }
 
   draw(model: RunModel): void {
@@ -36,9 +39,11 @@ export class Log {
     const signature = JSON.stringify([all.length, all.slice(-60)]);
     if (signature === this.shown) return;
     this.shown = signature;
-    setText(this.title, title(model, all.length));
-    const atEnd = this.list.scrollTop + this.list.clientHeight >= this.list.scrollHeight - 4;
-    this.list.replaceChildren(
+    this.times = all.map(({ time }) => time);
+    this.title = title(model, all.length);
+    const { element } = this;
+    const atEnd = element.scrollTop + element.clientHeight >= element.scrollHeight - 4;
+    element.replaceChildren(
       ...all.map(({ time, level, text }) =>
         h(
           "li",
@@ -49,14 +54,14 @@ export class Log {
         ),
       ),
     );
-    if (atEnd) this.list.scrollTop = this.list.scrollHeight;
+    if (atEnd) element.scrollTop = element.scrollHeight;
   }
 }
 
 function title({ log }: RunModel, length: number): string {
   const bad = log.filter(({ level }) => level !== "info").length;
-  if (bad === 0) return t("Log (%1)", length);
-  return tn("Log (%2, %1 warning)", "Log (%2, %1 warnings)", bad, length);
+  const all = length === 0 ? t("Log") : t("Log %1", length);
+  return bad === 0 ? all : `${all} ⚠${bad}`;
 }
 
 /** Commands are part of the story: what was asked, and what became of it. */

@@ -45,8 +45,9 @@ export interface Answer {
   when?: When;
 }
 
-/** The latest command of one control that was sent from here. */
+/** A command that was sent from here. */
 export interface Request {
+  command?: string;
   sent: number;
   /** The time of the last entry when the command was sent: later ones are news. */
   before: number;
@@ -81,7 +82,13 @@ function answered({ ok, text, when }: Answer): string {
   return ok ? t("asked; applies %1", applies(when ?? "milestone")) : t("refused: %1", text);
 }
 
-/** What stands next to a control. */
+/** The entry that tells what became of a request, or of what somebody else asked; null if none. */
+function news(ask: Ask, request: Request | null, entries: readonly CommandEntry[]) {
+  const entry = latest(ask, entries);
+  return entry !== null && (request === null || entry.time > request.before) ? entry : null;
+}
+
+/** What stands beside a control until what it asked for is in force. */
 export function note(
   ask: Ask,
   request: Request | null,
@@ -91,26 +98,31 @@ export function note(
   if (request?.answer === null) {
     return now - request.sent > SLOW ? t("sent; waits for the running cell") : t("sent");
   }
-  const entry = latest(ask, entries);
-  const news = entry !== null && (request === null || entry.time > request.before);
-  if (!news) return request ? answered(request.answer) : "";
-  return entered(ask, entry);
-}
-
-function entered({ commands, setting }: Ask, entry: CommandEntry): string {
-  const { command, changes, detail, stage, when } = entry;
-  // The toggle stands for two commands; of the others the control's own label says which.
-  const what = commands.length > 1 ? word(command) : (changes[setting ?? ""] ?? detail);
-  switch (stage) {
+  const entry = news(ask, request, entries);
+  if (entry === null) return request ? answered(request.answer) : "";
+  const what = entry.changes[ask.setting ?? ""] ?? entry.detail;
+  switch (entry.stage) {
     case "asked":
       return what
-        ? t("asked (%1); applies %2", what, applies(when))
-        : t("asked; applies %1", applies(when));
+        ? t("asked (%1); applies %2", what, applies(entry.when))
+        : t("asked; applies %1", applies(entry.when));
     case "in force":
-      return what ? t("in force (%1)", what) : t("in force");
+      return "";
     case "refused":
-      return detail ? t("refused: %1", detail) : t("refused");
+      return entry.detail ? t("refused: %1", entry.detail) : t("refused");
   }
+}
+
+/** What became of a request: null while that is open. */
+export function outcome(
+  ask: Ask,
+  request: Request,
+  entries: readonly CommandEntry[],
+): "in force" | "refused" | null {
+  if (request.answer === null) return null;
+  if (!request.answer.ok) return "refused";
+  const stage = news(ask, request, entries)?.stage ?? "asked";
+  return stage === "asked" ? null : stage;
 }
 
 /** The commands that the run obeys; none if an older version does not say. */

@@ -5,24 +5,33 @@ import { Charts } from "./charts";
 import { Controls } from "./controls";
 import type { ChartSettings } from "./curves";
 import { h, setAttribute, setText } from "./dom";
-import { ErrorPane } from "./error";
-import { Lanes } from "./lanes";
+import { ErrorBrief, ErrorPane } from "./error";
+import { Facts } from "./facts";
+import { Headline } from "./headline";
 import { keepFromHost } from "./keys";
+import { Lanes } from "./lanes";
 import { Link } from "./link";
 import { LinkTable } from "./links";
+import { inLockstep, hasStaleness } from "./lockstep";
 import { Log } from "./log";
 import { hasEnded, RunModel, type Snapshot, type StreamMessage } from "./model";
+import { Next } from "./next";
 import type { Answer } from "./requests";
-import { Header, Status } from "./status";
+import { SettingsPane } from "./settings-pane";
+import { Status } from "./status";
 import { WorkerTable } from "./table";
+import { Tabs } from "./tabs";
 import { t } from "./text";
 import { Theory } from "./theory";
 import { readTheme, watchTheme } from "./theme";
 import { drawWhenVisible } from "./visible";
+import { Whole } from "./whole";
 
 /** Milliseconds without a message after which an active run's kernel counts as silent. */
 export const SILENCE = 10_000;
 const TICK = 1000;
+/** Pixels of width from which steering has a column of its own. */
+export const WIDE = 1100;
 
 export class RunView implements Listener {
   private readonly root = h("div", { class: "tos-run", "data-state": "waiting" });
@@ -30,7 +39,11 @@ export class RunView implements Listener {
   private readonly theme = readTheme(this.root);
   private readonly notice = h("p", { class: "tos-notice" }, t("Waiting for the kernel …"));
   private readonly status = new Status();
-  private readonly header = new Header();
+  private readonly headline = new Headline();
+  private readonly facts = new Facts();
+  private readonly brief = new ErrorBrief(() => {
+    this.tabs.select("error");
+  });
   private readonly error = new ErrorPane();
   private readonly charts = new Charts(this.theme, () => {
     this.drawing.request();
@@ -40,8 +53,11 @@ export class RunView implements Listener {
   private readonly theory = new Theory();
   private readonly table = new WorkerTable();
   private readonly log = new Log();
+  private readonly settingsPane = new SettingsPane();
+  private readonly tabs: Tabs;
   private readonly link: Link;
   private readonly controls: Controls;
+  private readonly next: Next;
   private readonly body: HTMLElement;
   private readonly drawing: ReturnType<typeof drawWhenVisible>;
   private readonly cleanups: (() => void)[] = [];
@@ -50,20 +66,31 @@ export class RunView implements Listener {
   private frozen: string | null = null;
   private lost = false;
   private styled = false;
+  private restored = false;
 
   constructor(
     private readonly channel: Channel,
     settings: Partial<ChartSettings> = {},
   ) {
     const now = (): number => performance.now();
+    const moved = (): void => {
+      this.drawing.request();
+    };
     this.link = new Link(channel, now);
-    this.controls = new Controls((...command) => this.link.command(...command), now);
-    const parts = [this.header, this.error, this.controls, this.charts, this.lanes];
-    this.body = h(
-      "div",
-      { class: "tos-body", hidden: true },
-      ...[...parts, this.links, this.theory, this.table, this.log].map(({ element }) => element),
+    this.controls = new Controls((...command) => this.link.command(...command), now, moved);
+    this.next = new Next(moved);
+    this.tabs = new Tabs(
+      [
+        { name: "workers", label: t("Workers"), element: this.table.element },
+        { name: "error", label: t("✕ Error"), element: this.error.element },
+        { name: "log", label: t("Log"), element: this.log.element },
+        { name: "theory", label: t("Theory"), element: this.theory.element },
+        { name: "links", label: t("Links"), element: this.links.element },
+        { name: "settings", label: t("Settings"), element: this.settingsPane.element },
+      ],
+      moved,
     );
+    this.body = this.frame();
     this.root.append(this.notice, this.status.element, this.body);
     this.root.addEventListener("keydown", keepFromHost);
     this.drawing = drawWhenVisible(this.root, this.draw);
@@ -144,6 +171,20 @@ export class RunView implements Listener {
     this.mark();
   }
 
+  /** The parts in their places. Each keeps its height in every state, so that nothing moves. */
+  private frame(): HTMLElement {
+    const { charts, controls, next } = this;
+    const bar = h("div", { class: "tos-bar" }, this.headline.element, controls.buttons);
+    bar.append(next.button, new Whole(this.root).button);
+    charts.element.querySelector(".tos-toolbar")?.append(controls.feedback.element);
+    const seen = h("div", { class: "tos-seen" }, charts.element, this.lanes.element);
+    const main = h("div", { class: "tos-main" }, seen);
+    main.append(controls.drawer.element, next.drawer.element);
+    const learned = h("div", { class: "tos-row" }, this.facts.element, this.brief.element);
+    const parts = [bar, this.headline.progress, learned, main, this.tabs.element];
+    return h("div", { class: "tos-frame", hidden: true }, ...parts);
+  }
+
   private mark(): void {
     const { run, totals } = this.model;
     setAttribute(this.root, "data-state", run?.state ?? "waiting");
@@ -166,20 +207,39 @@ export class RunView implements Listener {
     let notice = run === null ? t("Waiting for the kernel …") : "";
     if (active && silent) notice = t("The kernel does not answer (busy or gone).");
     notice = this.frozen ?? notice;
-    this.notice.hidden = notice === "";
+    // Once there is a frame, its own line says so.
+    this.notice.hidden = run !== null || notice === "";
     setText(this.notice, notice);
+    this.controls.tell(run === null ? "" : notice);
     this.status.draw(this.model, notice, performance.now());
   }
 
   private readonly draw = (): void => {
-    if (this.model.run === null) return;
+    const { model } = this;
+    if (model.run === null) return;
     // Outside the page it has no styles to read.
     if (!this.styled && this.root.isConnected) this.restyle();
     this.body.hidden = false;
-    for (const part of [this.header, this.error, this.controls, this.charts]) part.draw(this.model);
-    for (const part of [this.lanes, this.links, this.theory]) part.draw(this.model);
-    for (const part of [this.table, this.log]) part.draw(this.model);
+    this.headline.draw(model);
+    this.facts.draw(model, performance.now());
+    this.brief.draw(model);
+    this.facts.element.hidden = model.run.error !== null;
+    for (const part of [this.controls, this.next, this.error, this.charts]) part.draw(model);
+    for (const part of [this.lanes, this.links, this.theory]) part.draw(model);
+    for (const part of [this.table, this.log, this.settingsPane]) part.draw(model);
+    this.drawTabs(model);
+    if (this.restored) return;
+    this.restored = true;
+    this.controls.restore(this.root.clientWidth >= WIDE);
   };
+
+  private drawTabs({ run, totals, workers }: RunModel): void {
+    this.tabs.label("workers", t("Workers %1", workers.length));
+    this.tabs.label("log", this.log.title);
+    this.tabs.offer("error", run?.error != null);
+    this.tabs.offer("theory", hasStaleness(run));
+    this.tabs.offer("links", inLockstep(run) && (totals?.links?.rates.length ?? 0) > 0);
+  }
 
   private readonly restyle = (): void => {
     this.styled = this.root.isConnected;

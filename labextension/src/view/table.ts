@@ -1,4 +1,4 @@
-/** A row per worker, and those that lag behind in words. */
+/** A row per worker, in the order that its reader chooses. */
 
 import { h, setAttribute, setText } from "./dom";
 import { bytes, count, decimal, duration, percent, short, shortened } from "./format";
@@ -9,6 +9,8 @@ import { word } from "./words";
 
 interface Column {
   name: () => string;
+  /** What rows are sorted by. */
+  order: (worker: Worker) => number | string | null | undefined;
   title?: () => string;
   words?: boolean;
   /** Shown only where all workers make each step together, or only where staleness is counted. */
@@ -18,55 +20,71 @@ interface Column {
 
 /** Where there is little room, the last ones take scrolling. */
 const COLUMNS: Column[] = [
-  { name: () => t("Part."), title: () => t("Partition"), text: (w) => String(w.partition) },
-  { name: () => t("State"), words: true, text: stateText },
-  { name: () => t("Milestones"), text: (w) => count(w.milestones) },
-  { name: () => t("Samples/s"), text: (w) => short(w.samples_per_second) },
+  {
+    name: () => t("Part."),
+    title: () => t("Partition"),
+    order: (w) => w.partition,
+    text: (w) => String(w.partition),
+  },
+  { name: () => t("State"), words: true, order: (w) => w.state, text: stateText },
+  { name: () => t("Milestones"), order: (w) => w.milestones, text: (w) => count(w.milestones) },
+  {
+    name: () => t("Samples/s"),
+    order: (w) => w.samples_per_second,
+    text: (w) => short(w.samples_per_second),
+  },
   {
     name: () => t("Computes"),
     title: () => t("Share of its time in which it computes"),
     only: "together",
+    order: (w) => w.computing,
     text: (w) => percent(w.computing),
   },
   {
     name: () => t("Reduces"),
     title: () => t("Share of its time in which it exchanges with others"),
     only: "together",
+    order: (w) => w.exchanging,
     text: (w) => percent(w.exchanging),
   },
   {
     name: () => t("Waits"),
     title: () => t("Share of its time in which it waits, such as for others of a step"),
     only: "together",
+    order: (w) => w.waiting,
     text: (w) => percent(w.waiting),
   },
   {
     name: () => t("Staleness"),
     only: "stale",
     title: () => t("Staleness: now / mean / highest"),
+    order: (w) => w.staleness_mean,
     text: (w) =>
       [count(w.staleness), decimal(w.staleness_mean), count(w.staleness_max)].join(" / "),
   },
   {
     name: () => t("Last sync"),
     title: () => t("Age of the last exchange"),
+    order: (w) => w.age,
     text: (w) => duration(w.age),
   },
-  { name: () => t("Epoch"), text: (w) => String(w.epoch) },
+  { name: () => t("Epoch"), order: (w) => w.epoch, text: (w) => String(w.epoch) },
   {
     name: () => t("Sent"),
     title: () => t("Bytes that it has sent, to the driver or to other workers"),
+    order: (w) => w.sent,
     text: (w) => bytes(w.sent),
   },
   {
     name: () => t("Received"),
     title: () => t("Bytes that it has received, from the driver or from other workers"),
+    order: (w) => w.received,
     text: (w) => bytes(w.received),
   },
-  { name: () => t("Host"), words: true, text: (w) => w.host },
+  { name: () => t("Host"), words: true, order: (w) => w.host, text: (w) => w.host },
 ];
 
-/** Characters of a name in the table and of the sentence above it. */
+/** Characters of a name. */
 const MOST = 32;
 
 const SIGNS = { training: "▶", waiting: "‖", lost: "✕", done: "✓" } as const;
@@ -78,26 +96,53 @@ function stateText(worker: Worker): string {
   return `${SIGNS[worker.state]} ${text}`;
 }
 
+/** From so many workers on the slowest ones stand first. */
+const CROWD = 16;
+/** Milliseconds for which rows stay where they are while their numbers change. */
+const CALM = 5000;
+
 interface Row {
   element: HTMLTableRowElement;
   head: HTMLElement;
   cells: HTMLElement[];
 }
 
+/** By which column rows are sorted; -1 is the executor's. */
+interface Order {
+  column: number;
+  rising: boolean;
+}
+
+const EXECUTOR = -1;
+const SLOWEST: Order = {
+  column: COLUMNS.findIndex(({ order }) => order({ samples_per_second: 1 } as Worker) === 1),
+  rising: true,
+};
+
 export class WorkerTable {
   readonly element: HTMLElement;
   private readonly body = h("tbody");
-  private readonly stragglers = h("p", { class: "tos-stragglers", hidden: true });
-  private readonly heads = COLUMNS.map(({ name, title, words }) =>
-    h("th", { scope: "col", title: title?.(), class: words ? "tos-words" : undefined }, name()),
-  );
+  private readonly heads: HTMLTableCellElement[];
   private rows: Row[] = [];
+  /** null is the order in which they came, and that of a crowd its own. */
+  private order: Order | null = null;
+  /** Places of workers, in the order of rows, and when that was found. */
+  private places: number[] = [];
+  private found = -Infinity;
+  private model: RunModel | null = null;
 
   constructor() {
+    const executor = { name: () => t("Executor"), title: undefined, words: true };
+    this.heads = [executor, ...COLUMNS].map(({ name, title, words }, i) => {
+      const button = h("button", { type: "button", class: "tos-sort", title: title?.() }, name());
+      button.addEventListener("click", () => {
+        this.sort(i - 1);
+      });
+      return h("th", { scope: "col", class: words ? "tos-words" : undefined }, button);
+    });
     this.element = h(
       "section",
-      { class: "tos-panel", "data-tos": "workers", "aria-label": t("Workers") },
-      this.stragglers,
+      { "data-tos": "workers", "aria-label": t("Workers") },
       h(
         "div",
         { class: "tos-scroll", tabindex: 0, role: "region", "aria-label": t("Table of workers") },
@@ -105,7 +150,7 @@ export class WorkerTable {
           "table",
           {},
           h("caption", { class: "tos-hidden" }, t("Workers, by executor and partition")),
-          h("thead", {}, h("tr", {}, h("th", { scope: "col" }, t("Executor")), ...this.heads)),
+          h("thead", {}, h("tr", {}, ...this.heads)),
           this.body,
         ),
       ),
@@ -113,23 +158,52 @@ export class WorkerTable {
   }
 
   draw(model: RunModel): void {
+    this.model = model;
     const fit = { together: inLockstep(model.run), stale: hasStaleness(model.run) };
     const unfit = COLUMNS.map(({ only }) => only !== undefined && !fit[only]);
-    this.heads.forEach((head, j) => (head.hidden = unfit[j]));
+    this.heads.slice(1).forEach((head, j) => (head.hidden = unfit[j]));
     while (this.rows.length > model.workers.length) this.rows.pop()?.element.remove();
-    model.workers.forEach((worker, i) => {
+    this.placed(model.workers).forEach((worker, i) => {
       this.rows[i] ??= this.addRow();
       const { element, head, cells } = this.rows[i];
       setAttribute(element, "data-state", worker.state);
+      setAttribute(element, "data-behind", String(worker.note !== ""));
       setName(head, worker.executor);
       COLUMNS.forEach((column, j) => {
         cells[j].hidden = unfit[j];
         if (!unfit[j]) setName(cells[j], column.text(worker));
       });
+      if (worker.note) setAttribute(element, "title", worker.note);
+      else element.removeAttribute("title");
     });
-    const words = stragglerText(model.workers);
-    this.stragglers.hidden = words === "";
-    setText(this.stragglers, words);
+  }
+
+  /** Sort by a column; once more for the other direction. */
+  private sort(column: number): void {
+    const again = this.order?.column === column;
+    this.order = { column, rising: again ? !this.order?.rising : true };
+    this.heads.forEach((head, i) => {
+      if (i - 1 !== column) head.removeAttribute("aria-sort");
+      else setAttribute(head, "aria-sort", this.order?.rising ? "ascending" : "descending");
+    });
+    this.found = -Infinity;
+    if (this.model) this.draw(this.model);
+  }
+
+  /** The workers in the order of rows, which stays for a while, so that it can be read. */
+  private placed(workers: readonly Worker[]): Worker[] {
+    const order = this.order ?? (workers.length > CROWD ? SLOWEST : null);
+    const now = performance.now();
+    if (order === null) this.places = workers.map((_, i) => i);
+    else if (now - this.found >= CALM || this.places.length !== workers.length) {
+      this.found = now;
+      const sign = order.rising ? 1 : -1;
+      const value = (i: number): number | string => valueOf(workers[i], order.column);
+      this.places = workers
+        .map((_, i) => i)
+        .sort((a, b) => sign * compare(value(a), value(b)) || a - b);
+    }
+    return this.places.map((i) => workers[i]);
   }
 
   private addRow(): Row {
@@ -141,24 +215,19 @@ export class WorkerTable {
   }
 }
 
+function valueOf(worker: Worker, column: number): number | string {
+  return (column === EXECUTOR ? worker.executor : COLUMNS[column].order(worker)) ?? -Infinity;
+}
+
+function compare(a: number | string, b: number | string): number {
+  if (typeof a === "number" && typeof b === "number") return a === b ? 0 : a - b;
+  return String(a).localeCompare(String(b), "en", { numeric: true });
+}
+
 /** A long name is cut, and the tooltip has all of it. */
 function setName(cell: HTMLElement, name: string): void {
   const shown = shortened(name, MOST);
   setText(cell, shown);
   if (shown === name) cell.removeAttribute("title");
   else setAttribute(cell, "title", name);
-}
-
-/** Who lags behind, in one sentence; three are named. */
-export function stragglerText(workers: readonly Worker[]): string {
-  const slow = workers.filter(({ note }) => note !== "");
-  if (slow.length === 0) return "";
-  const named = slow
-    .slice(0, 3)
-    .map((w) =>
-      t("executor %1, partition %2, is %3", shortened(w.executor, MOST), w.partition, w.note),
-    )
-    .join("; ");
-  if (slow.length <= 3) return t("Stragglers: %1.", named);
-  return t("Stragglers: %1; and %2 more.", named, slow.length - 3);
 }

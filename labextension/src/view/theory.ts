@@ -99,15 +99,14 @@ export class Theory {
     const titles = h("tr", {}, head(t("Gauge")), ...heads.map((text) => head(text)));
     titles.append(head(t("Why"), true));
     this.element = h(
-      "details",
-      { class: "tos-panel", "data-tos": "theory" },
-      h("summary", {}, t("Theory beside measurement")),
+      "section",
+      { "data-tos": "theory", "aria-label": t("Theory beside measurement") },
       h(
         "div",
         { class: "tos-scroll", tabindex: 0, role: "region", "aria-label": t("Gauges of theory") },
         h("table", {}, h("thead", {}, titles), h("tbody", {}, ...lines)),
+        this.assumed,
       ),
-      this.assumed,
     );
   }
 

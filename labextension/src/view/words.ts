@@ -1,5 +1,6 @@
 /** The kernel's own words, as people read them. */
 
+import type { RunInfo } from "./model";
 import { t } from "./text";
 
 const WORDS: Partial<Record<string, () => string>> = {
@@ -71,4 +72,9 @@ export function sign(state: string): string {
 /** What has no translation is shown as it came. */
 export function word(name: string): string {
   return WORDS[name]?.() ?? name;
+}
+
+/** What a run is called. */
+export function nameOf({ name, number }: Pick<RunInfo, "name" | "number">): string {
+  return name ?? t("Run %1", number);
 }

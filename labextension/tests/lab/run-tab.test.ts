@@ -42,9 +42,10 @@ function show(run = {}): void {
   page.frame();
 }
 
+/** What the tab says while it has nothing to show, and the view in a line of its own else. */
 function notice(): string {
   const element = find(".tos-lab-notice");
-  return element.hidden ? "" : element.textContent;
+  return element.hidden ? find(".tos-told").textContent : element.textContent;
 }
 
 beforeEach(() => {

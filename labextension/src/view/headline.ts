@@ -1,0 +1,104 @@
+/** The view's first line: which run, in what state, how far it is, and what goes wrong. */
+
+import { h, setAttribute, setText } from "./dom";
+import { count, duration, shortened } from "./format";
+import { hasEnded, type RunInfo, type RunModel, share, type Totals } from "./model";
+import { trouble } from "./results";
+import { t, tn } from "./text";
+import { nameOf, sign, word } from "./words";
+
+/** Characters of a run's name. */
+const MOST = 24;
+
+export class Headline {
+  private readonly title = h("strong", { class: "tos-title" }, t("Run"));
+  private readonly state = h("span", { class: "tos-state" });
+  private readonly place = h("span", { class: "tos-epoch" });
+  private readonly trouble = h("span", {
+    class: "tos-trouble",
+    "data-tos": "trouble",
+    hidden: true,
+  });
+  private readonly chaos = h("span", { class: "tos-chaos-badge", "data-tos": "chaos-badge" });
+  readonly progress = h("progress", {
+    ...{ class: "tos-thin", max: 1, value: 0, "aria-label": t("Samples trained") },
+  });
+  readonly element = h(
+    "div",
+    { class: "tos-headline" },
+    ...[this.title, this.state, this.place, this.trouble, this.chaos],
+  );
+
+  constructor() {
+    this.chaos.hidden = true;
+  }
+
+  draw(model: RunModel): void {
+    const { run, totals } = model;
+    if (run === null || totals === null) return;
+    const name = nameOf(run);
+    setText(this.title, shortened(name, MOST));
+    setAttribute(this.title, "title", name);
+    const state = stateOf(run);
+    setText(this.state, `${sign(state)} ${word(state)}`);
+    setAttribute(this.state, "data-state", state);
+    const text = place(model, run, totals);
+    setText(this.place, text);
+    setAttribute(this.place, "title", text);
+    this.progress.value = share({ ...run, ...totals });
+    const done = tn("%1 milestone", "%1 milestones", totals.milestones);
+    setAttribute(this.progress, "title", done);
+    this.drawTrouble(model);
+    this.chaos.hidden = hasEnded(run.state) || run.chaos.length === 0;
+    setText(this.chaos, t("⚠ chaos"));
+    setAttribute(this.chaos, "title", run.chaos.join("; "));
+  }
+
+  private drawTrouble(model: RunModel): void {
+    const found = trouble(model);
+    this.trouble.hidden = found === null;
+    if (found === null) return;
+    const text = `⚠ ${found.text}`;
+    setText(this.trouble, text);
+    setAttribute(this.trouble, "title", text);
+    setAttribute(this.trouble, "data-kind", found.kind);
+  }
+}
+
+/** A run that waits before it has begun is in a queue. */
+function stateOf({ state, waits }: RunInfo): string {
+  return state === "starting" && waits?.length ? "queued" : state;
+}
+
+/** How far the run is, and how long it takes from here; what it does before it trains. */
+export function place(model: Pick<RunModel, "workers">, run: RunInfo, totals: Totals): string {
+  const { state, epoch, epochs, elapsed } = run;
+  const at = t("epoch %1 of %2", epoch, epochs);
+  const parts = [at];
+  if (stateOf(run) === "queued") return run.waits?.[0] ?? t("waits for free slots");
+  if (state === "starting" && totals.milestones === 0) return steps(model, run);
+  if (state === "finished") {
+    parts[0] = tn("%1 epoch in %2", "%1 epochs in %2", epochs, duration(elapsed));
+  } else if (hasEnded(state)) {
+    parts.push(duration(elapsed));
+    if (run.reason) parts.push(run.reason);
+  } else if (totals.eta !== null) {
+    const left = duration(totals.eta);
+    parts.push(
+      state === "paused" ? t("about %1 left when unpaused", left) : t("about %1 left", left),
+    );
+  }
+  return parts.join(" · ");
+}
+
+/** What comes before the first milestone: done, on its way, to come. */
+function steps({ workers }: Pick<RunModel, "workers">, { partitions }: RunInfo): string {
+  const joined = workers.length;
+  const ready = joined >= partitions;
+  const start = t("workers start (%1 of %2)", count(joined), count(partitions));
+  return [
+    t("✓ captured"),
+    `${ready ? "✓" : "⏳"} ${start}`,
+    `${ready ? "⏳" : "·"} ${t("first milestone")}`,
+  ].join("   ");
+}

@@ -1,0 +1,72 @@
+import { beforeEach, describe, expect, it, vi } from "vitest";
+
+import { RunModel, type Worker } from "../src/view/model";
+import { WorkerTable } from "../src/view/table";
+import { buffers, parts, worker } from "./fakes";
+
+let table: WorkerTable;
+
+function show(workers: Worker[]): void {
+  const model = new RunModel();
+  model.apply({ type: "snapshot", seq: 1, state: { ...parts(), workers } }, buffers([]));
+  table.draw(model);
+}
+
+const paced = (rates: number[]): Worker[] =>
+  rates.map((rate, i) => worker(i, { samples_per_second: rate }));
+const partitions = (): string[] =>
+  [...table.element.querySelectorAll<HTMLTableRowElement>("tbody tr")].map(
+    ({ cells }) => cells[1].textContent,
+  );
+function sort(name: string): HTMLElement {
+  const heads = [...table.element.querySelectorAll<HTMLElement>("thead th")];
+  const head = heads.find(({ textContent }) => textContent === name);
+  if (!head) throw new Error(`Expected a column ${name}.`);
+  head.querySelector("button")?.click();
+  return head;
+}
+
+beforeEach(() => {
+  table = new WorkerTable();
+});
+
+describe("the table of workers", () => {
+  it("has them as they came, and sorted by a column after a click, and back", () => {
+    show(paced([30, 10, 20]));
+    expect(partitions()).toEqual(["0", "1", "2"]);
+    const head = sort("Samples/s");
+    expect(partitions()).toEqual(["1", "2", "0"]);
+    expect(head.getAttribute("aria-sort")).toBe("ascending");
+    sort("Samples/s");
+    expect(partitions()).toEqual(["0", "2", "1"]);
+    expect(head.getAttribute("aria-sort")).toBe("descending");
+    sort("Part.");
+    expect(partitions()).toEqual(["0", "1", "2"]);
+    expect(head.hasAttribute("aria-sort")).toBe(false);
+  });
+
+  it("leaves rows where they are for a while, though their numbers change", () => {
+    const now = vi.spyOn(performance, "now").mockReturnValue(0);
+    show(paced([30, 10, 20]));
+    sort("Samples/s");
+    now.mockReturnValue(1000);
+    show(paced([1, 10, 20]));
+    expect(partitions()).toEqual(["1", "2", "0"]);
+    now.mockReturnValue(10_000);
+    show(paced([1, 10, 20]));
+    expect(partitions()).toEqual(["0", "1", "2"]);
+    now.mockRestore();
+  });
+
+  it("begins with the slowest of a crowd", () => {
+    show(paced(Array.from({ length: 17 }, (_, i) => 100 - i)));
+    expect(partitions().slice(0, 2)).toEqual(["16", "15"]);
+  });
+
+  it("marks who is behind in its row, and says by how much", () => {
+    show([worker(0, { note: "behind: 41 % of the median pace" }), worker(1)]);
+    const [slow, other] = table.element.querySelectorAll<HTMLElement>("tbody tr");
+    expect([slow.dataset.behind, other.dataset.behind]).toEqual(["true", "false"]);
+    expect(slow.title).toBe("behind: 41 % of the median pace");
+  });
+});
