@@ -45,6 +45,13 @@ CLICK_AGAIN = """([x, y]) => {
 }"""
 """Click as soon as the button is another one: the second click of somebody who is quick."""
 
+FRAME = """view => {
+    const top = view.getBoundingClientRect().top;
+    const plot = view.querySelector('.tos-plot').getBoundingClientRect().top;
+    return [Math.round(plot - top), Math.round(view.getBoundingClientRect().height)];
+}"""
+"""Pixels from the view's top to its first curve, and of its height."""
+
 KEYS = ("d", "d", "b", "0", "0", "x", "ArrowDown", "ArrowUp", "ArrowRight", "ArrowLeft")
 
 
@@ -58,6 +65,12 @@ def training(page: Any, lab: Lab) -> View:
     return view
 
 
+def framed(view: View) -> list[int]:
+    """Return how far below the view's top the first curve begins, and how high the view is."""
+    found: list[int] = view.root.evaluate(FRAME)
+    return found
+
+
 def boxes(page: Any) -> list[dict[str, float]]:
     """Return where the buttons are, relative to the first."""
     found = [one.bounding_box() for one in page.locator(BUTTONS).all()]
@@ -68,12 +81,18 @@ def test_a_slip_of_the_hand_ends_no_run_and_edits_no_notebook(
     page: Any, training: View, picture: Callable[[str], None]
 ) -> None:
     view = training
+    # As on a small screen, with the file browser beside the notebook.
+    page.set_viewport_size({"width": 1280, "height": 800})
+    frame = framed(view)
+    assert frame[0] <= 130
+    assert frame[1] <= 520
     at_rest = boxes(page)
     view.press("pause")
     view.becomes("paused")
     assert boxes(page) == at_rest
-    view.root.get_by_text("in force (pause)").first.wait_for()
+    view.says("in force: pause")
     assert boxes(page) == at_rest
+    assert framed(view) == frame
     picture("paused")
 
     # Where the pointer is, as a person does who has not seen that the first click did it.
@@ -88,9 +107,15 @@ def test_a_slip_of_the_hand_ends_no_run_and_edits_no_notebook(
 
     view.part("stop").click()
     assert boxes(page) == at_rest
+    assert framed(view) == frame
     picture("stop-asked")
     page.keyboard.press("Escape")
 
+    # Over the charts, so that nothing moves.
+    view.part("steer").click()
+    expect(view.part("apply")).to_be_visible()
+    assert framed(view) == frame
+    picture("steering")
     before = page.evaluate(LOOK)
     names = view.root.locator(PARTS)
     for index in range(names.count()):
@@ -106,6 +131,7 @@ def test_a_slip_of_the_hand_ends_no_run_and_edits_no_notebook(
     page.keyboard.press("End")
     page.keyboard.press("ArrowLeft")
     assert page.evaluate(LOOK) == before
+    page.keyboard.press("Escape")
     assert 0 < float(smoothing.input_value()) < float(smoothing.get_attribute("max"))
 
     view.stop()
@@ -140,8 +166,8 @@ def test_hostile_names_of_metrics_execute_nothing_and_leave_the_layout_as_it_is(
     view, panel = View(page), Panel(page, "hostile")
     view.reaches(1)
     facts = view.root.locator(".tos-facts")
-    expect(facts).to_contain_text(f"validation {IMAGE}")
-    expect(facts).to_contain_text("validation rtl\\u202egpj")
+    expect(facts).to_contain_text(f"val {IMAGE}")
+    expect(facts).to_contain_text("val rtl\\u202egpj")
     expect(facts.locator("[title]")).to_contain_text("nn…nn")
     for name in (IMAGE, "rtl\\u202egpj"):
         chart = view.root.locator('[data-tos="metric-chart"]').filter(has_text=name)
