@@ -101,24 +101,39 @@ def refuse_unknown(what: str, given: Iterable[str], known: Collection[str]) -> N
     """Refuse options that something does not have, and name the one that is nearest."""
     for name in given:
         if name not in known:
-            hint = did_you_mean(name, known) or f" It takes {', '.join(known)}."
+            takes = f"It takes {', '.join(known)}." if known else "It takes no options."
+            hint = did_you_mean(name, known) or f" {takes}"
             raise ConfigError(f"{what}: unknown option {name!r}.{hint}")
 
 
 def with_known_options(function: Function) -> Function:
-    """Let a function, or a constructor, say which option is meant by one that it does not have."""
+    """Let a function, or a constructor, say which option is meant by one that it does not have.
+
+    It names the options without a default that were left out, too.
+    """
     parameters = [*signature(function).parameters.values()]
     if any(each.kind is Parameter.VAR_KEYWORD for each in parameters):
         return function
     own = parameters[0].name if parameters and parameters[0].name == "self" else None
     by_name = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
     known = [each.name for each in parameters if each.kind in by_name and each.name != own]
+    needed = {
+        each.name
+        for each in parameters
+        if each.kind is Parameter.KEYWORD_ONLY and each.default is Parameter.empty
+    }
 
     @wraps(function)
     def checked(*args: Any, **given: Any) -> Any:
+        of_class = function.__name__ == "__init__"
+        what = type(args[0]).__name__ if of_class else function.__name__
         if not given.keys() <= set(known):
-            of_class = function.__name__ == "__init__"
-            refuse_unknown(type(args[0]).__name__ if of_class else function.__name__, given, known)
+            refuse_unknown(what, given, known)
+        for name in needed - given.keys():
+            raise ConfigError(
+                f"{what}: expected {name}=..., which has no default; got none. help({what}) says "
+                "what it is."
+            )
         return function(*args, **given)
 
     return cast(Function, checked)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..common.checks import with_known_options
 from ..errors import ConfigError
 from ..readable import ipython_shell, one_line
 from .comparison_table import MISSING, Comparable, differing, reached_by_all, table, titles
@@ -59,6 +60,7 @@ class Comparison:
                 shell.display_pub.publish(data, metadata)
 
 
+@with_known_options
 def compare(*runs: Comparable) -> Comparison:
     """Set several runs beside each other, in a table and in a figure.
 
@@ -75,7 +77,7 @@ def compare(*runs: Comparable) -> Comparison:
     Raises
     ------
     ConfigError
-        No run was given, or what is no run, or one has no milestone yet.
+        No run was given, or what is no run, or an option, or one has no milestone yet.
     """
     for given in runs:
         if not hasattr(type(given), "history"):

@@ -19,6 +19,7 @@ from tos_notebook.magics.parsers import PARSERS
 from tos_notebook.ml import TensorEstimator
 from tos_notebook.ml.params import OFFERED
 from tos_notebook.strategies import AllReduce, ParameterServer, TreeAggregate
+from tos_notebook.telemetry.compare import compare
 from tos_notebook.theory import cost
 from tos_notebook.training.checkpoint.contents import Origin
 from tos_notebook.training.options import (
@@ -96,6 +97,7 @@ def test_other_arguments_are_refused_as_python_does(call: Callable[[], Any], mes
         (lambda: DiLoCo(learning_rate=3), "DiLoCo: unknown option 'learning_rate'."),
         (lambda: connect("local[2]", conf={}), "connect: .* mean config"),
         (lambda: cost(1, batch_secs=1), "cost: .* mean batch_seconds"),
+        (lambda: compare(x=1), "compare: unknown option 'x'. It takes no options."),
     ],
 )
 def test_an_option_that_does_not_exist_is_named_with_the_one_that_is_meant(
@@ -103,6 +105,11 @@ def test_an_option_that_does_not_exist_is_named_with_the_one_that_is_meant(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         call()
+
+
+def test_an_option_without_a_default_is_named_where_it_is_left_out() -> None:
+    with pytest.raises(ConfigError, match=r"cost: expected batch_seconds=\.\.\., which has no def"):
+        cost(1)
 
 
 def test_an_estimator_has_the_defaults() -> None:
