@@ -42,6 +42,8 @@ class Captured:
         Where the model is from, if the cell does not name it.
     by_gradients : bool
         Whether one optimizer makes the steps of all workers.
+    rule : str
+        What makes the steps in place of the optimizer; empty where nothing does.
     """
 
     program: Any
@@ -49,6 +51,7 @@ class Captured:
     optimizer: str = ""
     origin: str = ""
     by_gradients: bool = False
+    rule: str = ""
 
     def lines(self, optimizer_state: str) -> Iterator[str]:
         """Yield what was captured, for people.
@@ -68,9 +71,15 @@ class Captured:
             "parameters": f"{layout.size:,} in {counted(len(layout), 'tensor')}, "
             f"{amount(_size(layout))}",
             "loss": self.loss,
-            "optimizer": " ".join(filter(None, [self.optimizer, self._state(optimizer_state)])),
+            "optimizer": self._optimizer(optimizer_state),
         }
         yield from (f"  {name:<11}{text}" for name, text in facts.items() if text)
+
+    def _optimizer(self, policy: str) -> str:
+        if not self.rule:
+            return " ".join(filter(None, [self.optimizer, self._state(policy)]))
+        name = self.optimizer.partition(",")[0]
+        return f"{self.rule}{f', in place of {name}' if name else ''}"
 
     def _state(self, policy: str) -> str:
         kept = len(self.program.optimizer_state)

@@ -83,7 +83,7 @@ class RunLauncher(Launcher):
         run = train_once(spark, made.program, settings, data, wanted | {"sinks": sinks})
         # After what refuses options and data.
         fed = _fed(data, made.program.feeds)
-        made = replace(made, by_gradients=run.program.gradients)
+        made = replace(made, by_gradients=run.program.gradients, rule=_rule(run.settings))
         say(*made.lines(options.optimizer_state), *fed, _plan(options, run.settings))
         return run
 
@@ -141,6 +141,15 @@ def _fed(data: Any, feeds: Any) -> list[str]:
         return []
     pairs = ", ".join(f"{name} -> {port}" for name, port in data.mapping(feeds))
     return [f"  {'columns':<11}{pairs}"]
+
+
+def _rule(settings: RunSettings) -> str:
+    """Return what makes the steps in place of the program's optimizer; empty where nothing does."""
+    size = settings.own.get("step_size")
+    if size is None:
+        return ""
+    rate = settings.learning_rate
+    return f"MLlib's step rule, {size if rate is None else rate:g} / sqrt(iteration)"
 
 
 def _plan(options: Namespace, settings: RunSettings) -> str:

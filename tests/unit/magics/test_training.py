@@ -67,6 +67,16 @@ def test_keras_cell(cells: Cells, real: dict[str, Any]) -> None:
         run.pause()
 
 
+def test_a_cell_says_that_mllibs_rule_makes_the_steps(cells: Cells, real: dict[str, Any]) -> None:
+    output = cells(
+        "%%tos_train --data x,y --strategy treeaggregate\n"
+        "import keras\n"
+        "model = keras.Sequential([keras.Input((784,)), keras.layers.Dense(10, 'softmax')])\n"
+        "model.compile(keras.optimizers.Adam(0.1), 'sparse_categorical_crossentropy')"
+    )
+    assert "optimizer  MLlib's step rule, 1 / sqrt(iteration), in place of Adam\n" in output
+
+
 def test_the_lines_of_the_original_as_they_stand(cells: Cells, real: dict[str, Any]) -> None:
     cells("import tensorflow.compat.v1 as tf")
     cell = f"%%tos_train --data train --epochs 3 --batch-size 20\n{mission_lines()}"
