@@ -15,7 +15,7 @@ from ...combiners.adaptive import FedAdam, FedYogi
 from ...combiners.arithmetic import widen_delta
 from ...combiners.averaging import AveragingCombiner, FedAvg, OuterMomentum
 from ...combiners.base import Combiner
-from ...combiners.robust import Median, RobustCombiner, TrimmedMean
+from ...combiners.robust import Median, MultiKrum, RobustCombiner, TrimmedMean
 from ...common.arrays import Array
 from ...errors import CheckpointError, ConfigError, RemoteProtocolError
 from ...layout import Layout
@@ -49,6 +49,13 @@ def check_outer(rule: Combiner) -> None:
     ConfigError
         They cannot.
     """
+    if isinstance(rule, MultiKrum):
+        raise ConfigError(
+            "combiner: expected a rule that looks at each parameter by itself with strategy "
+            f"'allreduce', where each worker merges a part of the model; got {rule!r}, which "
+            "compares whole models. Choose median or trimmedmean, or train with strategy='ps' and "
+            "sync='bsp'."
+        )
     if type(rule) not in KINDS.values() or type(_step_of(rule)) not in STEPS:
         raise ConfigError(
             f"combiner: expected a rule for the changes of all workers at once, such as {NAMES}; "
