@@ -63,6 +63,8 @@ class Paces:
     """How many train at once."""
     hosts: tuple[int, ...] = ()
     """How many workers each host has."""
+    host: str = ""
+    """The host, where all are on one."""
     local: bool = True
     """Whether they run in the driver's own process tree, as with ``local[2]``."""
 
@@ -102,10 +104,12 @@ class PaceMeter:
         by_partition: defaultdict[int, list[MilestoneCommitted]] = defaultdict(list)
         for event in self._recent:
             by_partition[event.partition].append(event)
+        hosts = Counter({e.partition: e.host for e in self._recent}.values())
         return Paces(
             tuple(_pace(by_partition[number]) for number in sorted(by_partition)),
             median(event.workers for event in self._recent),
-            tuple(Counter({e.partition: e.host for e in self._recent}.values()).values()),
+            tuple(hosts.values()),
+            *(hosts if len(hosts) == 1 else ("",)),
             all(event.executor == "driver" for event in self._recent),
         )
 

@@ -127,6 +127,23 @@ def together(
     return Change(to, _rate(later) / _rate(workers), _exchange(workers))
 
 
+def most_gain(workers: Sequence[WorkerTimes], at_once: float, cores: int) -> float:
+    """Return by how many times as many rows the workers of one machine can train at most.
+
+    No more of them compute at a time than it has cores: what one no longer waits, others do.
+
+    Parameters
+    ----------
+    workers : sequence of WorkerTimes
+    at_once : float
+        How many train at once.
+    cores : int
+        Of the machine.
+    """
+    computing = at_once * fmean(worker.busy / _seconds(worker) for worker in workers)
+    return max(1.0, cores / computing)
+
+
 def _reduction(algorithm: str, nbytes: int, hosts: Sequence[int], beta: float) -> float:
     """Return the seconds of a reduction, where a byte takes `beta` seconds."""
     places = [host for host, count in enumerate(hosts) for _ in range(count)]

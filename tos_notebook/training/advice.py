@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,11 +21,13 @@ from ..theory.advice import (
     WorkerTimes,
     among_workers,
     averaging,
+    most_gain,
     seldom,
     together,
     without_waiting,
 )
 from .parts import RunParts
+from .shared_cores import shared_cores
 
 LEAST = 20
 """Milestones from which on anything is advised."""
@@ -86,6 +89,12 @@ class _Changes:
     def by(self, paces: Paces) -> Iterator[Change]:
         """Yield what changes would bring, by what workers do with their time."""
         workers = [WorkerTimes(w.samples, w.busy, w.exchange, w.wait) for w in paces.workers]
+        cores = shared_cores(self.parts, paces)
+        most = math.inf if cores is None else most_gain(workers, paces.at_once, cores)
+        for change in self._without_limit(paces, workers):
+            yield replace(change, gain=min(change.gain, most))
+
+    def _without_limit(self, paces: Paces, workers: Sequence[WorkerTimes]) -> Iterator[Change]:
         strategy, settings = self.strategy, self.settings
         nbytes = self.parts.program.layout.nbytes
         if "graph" in strategy.needs:

@@ -15,8 +15,9 @@ from ..strategies.base import Strategy
 from ..strategies.ps.strategy import ParameterServer
 from ..telemetry.pace import Paces
 from ..theory import BANDWIDTH, LATENCY, Gauge, gauges
-from ..theory.exchanges import Cluster
+from ..theory.exchanges import Cluster, Cost
 from .parts import RunParts
+from .shared_cores import shared_cores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,9 +92,10 @@ def _of_exchanges(parts: RunParts, strategy: Strategy, paces: Paces) -> Iterator
         + ", of which those that share memory send signals alone" * among,
     )
     rates = [w.samples / w.interval for w in paces.workers if w.interval]
+    most = _most_at_once(parts, paces)
     yield Gauge(
         "rows a second",
-        math.nan if way is None else way.rows_per_second,
+        math.nan if way is None else _rows(way, cluster, most),
         fmean(rates) * paces.at_once if rates else math.nan,
         f"of all workers together, by {name}, {_often(every)}",
     )
@@ -105,16 +107,36 @@ def _of_exchanges(parts: RunParts, strategy: Strategy, paces: Paces) -> Iterator
     )
     # A batch of tree aggregation is a whole sample, which others do not have.
     if cluster is not None and name != "treeaggregate":
-        yield from _others(cluster, name, every)
+        yield from _others(cluster, name, every, most)
 
 
-def _others(cluster: Cluster, name: str, every: int) -> Iterator[Gauge]:
+def _others(cluster: Cluster, name: str, every: int, most: float) -> Iterator[Gauge]:
     """Yield how fast all would train by each of the other ways, batches being what they are."""
     for way in cluster.ways(every if every > 1 else ParameterServer.sync_interval):
         present = (way.name, way.sync_interval) == (name, every)
         if not present and way.name != "treeaggregate":
             meaning = f"of all workers together, if they exchanged {_often(way.sync_interval)}"
-            yield Gauge(f"rows a second by {way.name}", way.rows_per_second, math.nan, meaning)
+            rows = _rows(way, cluster, most)
+            yield Gauge(f"rows a second by {way.name}", rows, math.nan, meaning)
+
+
+def _rows(way: Cost, cluster: Cluster | None, most: float) -> float:
+    """Return the rows a second of a way by which at most so many workers compute at a time."""
+    computing = 0.0 if cluster is None else cluster.n * way.compute / way.step
+    return way.rows_per_second * (most / computing if computing > most else 1.0)
+
+
+def _most_at_once(parts: RunParts, paces: Paces) -> float:
+    """Return how many workers compute at a time, at most; more than cores only if they do so now.
+
+    Their times are measured where they share the cores of one machine, and would be longer if more
+    of them computed at a time.
+    """
+    cores = shared_cores(parts, paces)
+    if cores is None:
+        return math.inf
+    shares = [w.compute / w.interval for w in paces.workers if w.interval]
+    return max(float(cores), paces.at_once * fmean(shares) if shares else 0.0)
 
 
 def _often(every: int) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -40,7 +41,7 @@ class Facts:
         )
         self.program = SimpleNamespace(layout=SimpleNamespace(nbytes=nbytes))
         self.source = SimpleNamespace(samples=samples, partitions=2)
-        self.task = SimpleNamespace(plan=SimpleNamespace(batch_size=10))
+        self.task = SimpleNamespace(host="driver", plan=SimpleNamespace(batch_size=10))
         self.advisor = RunAdvisor(self)  # type: ignore[arg-type]
         self._time = 0.0
 
@@ -219,6 +220,21 @@ def test_a_slow_worker_or_partitions_that_wait_speak_against_steps_together() ->
         others = ({**half(0.9), "host": str(n)} for n in range(7))
         run.tell(160, *others, {"compute": slow, "exchange": 0.9, "host": "7"}, workers=at_once)
         assert "sync_interval=20" in str(run.advice())
+
+
+@pytest.mark.parametrize(("cores", "advised"), [(1, False), (4, True)])
+@pytest.mark.parametrize("place", [{"executor": "driver"}, {"host": "driver"}])
+def test_who_does_not_wait_computes_only_where_a_core_is_free(
+    place: dict[str, str], cores: int, advised: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Four workers that compute in turns already take one core."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: range(cores))
+    run = Facts(AllReduce(), sync_interval=1)
+    run.tell(80, *({"compute": 0.25, "wait": 0.75} for _ in range(4)), workers=4, **place)
+    assert ("strategy='ps'" in str(run.advice())) == advised
+    found = run.theory().loc["rows a second by ps asp", "predicted"]
+    now = run.theory().loc["rows a second", "measured"]
+    assert (found > 1.2 * now) == advised
 
 
 @pytest.mark.parametrize("busy", [0.0, 1.0])
