@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .surface import fit
     from .telemetry.compare import compare
     from .telemetry.mlflow import MLflow
+    from .training.federated import federated
     from .training.observers.tensorboard import read_events
     from .training.resume import resume
     from .training.run import Run
@@ -39,6 +40,7 @@ _HOMES = {
     "columns": ".data.dataframe",
     "compare": ".telemetry.compare",
     "connect": ".cluster.connect",
+    "federated": ".training.federated",
     "fit": ".surface",
     "load_ipython_extension": ".magics",
     "load_model": ".program.saved_models",
@@ -80,6 +82,7 @@ __all__ = [
     "connect",
     "errors",
     "events",
+    "federated",
     "fit",
     "load_model",
     "ml",

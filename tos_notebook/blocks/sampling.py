@@ -1,4 +1,4 @@
-"""Which rows of a partition an epoch trains on, where it is a random sample of them."""
+"""Which rows of a partition, or which partitions, an epoch trains on, where they are drawn."""
 
 from __future__ import annotations
 
@@ -58,3 +58,33 @@ class Sampler:
             return jvm_sample(rows, self.fraction, self.seed + epoch + 1, partition)
         bits = np.random.PCG64(np.random.SeedSequence((self.seed, epoch, partition)))
         return np.flatnonzero(np.random.Generator(bits).random(rows) < self.fraction)
+
+
+@dataclass(frozen=True, slots=True)
+class Participants:
+    """Chooses the partitions that train in an epoch: as many each time, drawn again for each.
+
+    Parameters
+    ----------
+    fraction : float
+        How many of them, above 0, at most 1; at least one partition trains.
+    partitions : int
+        At least 1.
+    seed : int
+        At least 0.
+    """
+
+    fraction: float
+    partitions: int
+    seed: int = 0
+
+    @property
+    def count(self) -> int:
+        """How many train in an epoch."""
+        return max(1, round(self.fraction * self.partitions))
+
+    def train(self, epoch: int, partition: int) -> bool:
+        """Return whether a partition trains in an epoch, both from 0; a pure function."""
+        bits = np.random.PCG64(np.random.SeedSequence((self.seed, epoch)))
+        drawn = np.random.Generator(bits).permutation(self.partitions)[: self.count]
+        return partition in drawn

@@ -86,6 +86,7 @@ _SPELLED: Mapping[str, Mapping[str, Any]] = {
         "choices": ("partitions",),
         "more": ", and each partition keeps its rows",
     },
+    "participation": {"metavar": "FRACTION", "type": number},
     "checkpoint_every": {**EVERY, "when": "with --checkpoint-dir: "},
     "validation_data": {"kind": "data", "more": ", of the same form"},
     "validation_split": {"metavar": "SHARE"},

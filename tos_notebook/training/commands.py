@@ -64,6 +64,13 @@ def repartition(run: Lifecycle, partitions: int, partitioner: AnyPartitioner | N
             "sampler='mllib' draws what MLlib draws of the same partitions. Stop it and start "
             "with others, or train with sampler='own'",
         )
+    if run.parts.plan.options.participation is not None:
+        raise InvalidTransition(
+            run.parts.state,
+            "repartition",
+            "with participation each partition keeps its rows. Stop it and start with another "
+            "layout",
+        )
     if run.parts.checkpointer is not None and partitioner is not None:
         require_known(partitioner)
     run.epochs.repartition(partitions, partitioner)

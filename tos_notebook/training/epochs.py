@@ -339,7 +339,8 @@ class Epochs:
 
     def _last_epoch(self, first: int) -> int:
         """Return the last epoch that one Spark job can train from `first` on."""
-        if self.source.partitions > self._plan.slots and not self._jobs:
+        in_turns = self.source.partitions > self._plan.slots and not self._jobs
+        if in_turns or self._options.participation is not None:
             # Spark runs them in turns: one job for all epochs would train one partition to
             # the end before it begins with the next.
             return first

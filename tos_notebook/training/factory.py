@@ -129,6 +129,12 @@ class RunRequest:
     """Partitions that the rows came in before they were dealt; None for the first layout's."""
 
     @property
+    def partitions(self) -> int:
+        """How many partitions it begins with."""
+        layout = self.reached.layout
+        return self.first.partitions if layout is None else layout.partitions
+
+    @property
     def as_they_come(self) -> bool:
         """Whether the rows are trained in the partitions in which they come."""
         return self.came_in is None and self.reached.layout is None
@@ -310,6 +316,7 @@ class RunFactory:
         return task
 
     def _task(self, request: RunRequest, source: DataSource) -> Task:
+        options = request.plan.options
         served = len(source.columns) if isinstance(source, ArraySource) else 0
         return Task(
             self.host,
@@ -320,13 +327,14 @@ class RunFactory:
             task_cores(self.sc),
             Plan(
                 request.run_id,
-                request.plan.options.seed,
-                bool(request.plan.options.shuffle),
+                options.seed,
+                bool(options.shuffle),
                 self.options.batch_size,
                 served,
                 self.options.optimizer_state,
                 count_labels=request.as_they_come,
                 sampler=self.options.strategy.sampling,
+                participants=options.participants(request.partitions),
             ),
             self.options.strategy.exchange,
             Endpoint("", *worker_ports(self.sc)),

@@ -7,6 +7,7 @@ from ..blocks.source import DataSource
 from ..coordination.settings import Settings
 from ..data.stream import StreamSource
 from ..errors import ConfigError
+from ..strategies.base import Strategy
 from .options import RunOptions
 
 
@@ -26,6 +27,34 @@ def require_slots(settings: Settings, partitions: int, slots: int) -> None:
             f"each of the {partitions} partitions at once. It runs {slots}. "
             f"Lay the rows out in at most {slots}, give Spark more slots, or train with "
             "strategy='ps'."
+        )
+
+
+def require_participants(strategy: Strategy, source: DataSource, options: RunOptions) -> None:
+    """Refuse what cannot be trained by some of its partitions in each epoch.
+
+    Raises
+    ------
+    ConfigError
+        All workers are needed, or rows move between partitions, or are not held by workers.
+    """
+    part = options.participation
+    if part is None:
+        return
+    if strategy.name != "ps":
+        raise ConfigError(
+            f"participation: expected strategy='ps' with it, whose server waits for no worker; got "
+            f"strategy={strategy.name!r} and participation={part:g}. Leave one of them out."
+        )
+    if options.repartition_every is not None:
+        raise ConfigError(
+            "repartition_every: expected none with participation, by which each partition keeps "
+            f"its rows; got {options.repartition_every}. Leave one of them out."
+        )
+    if isinstance(source, StreamSource):
+        raise ConfigError(
+            "participation: expected rows that partitions keep, got a function of datasets. Give "
+            "an RDD, columns of a DataFrame or arrays."
         )
 
 

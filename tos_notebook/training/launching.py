@@ -27,7 +27,7 @@ from .checkpoint.contents import require_known
 from .checkpoint.writer import CheckpointWriter
 from .epochs import RunPlan
 from .factory import RunFactory, RunRequest, new_run_id, runs_on, without_looks
-from .fitting import require_samples, require_slots
+from .fitting import require_participants, require_samples, require_slots
 from .observers.build import Observers, build
 from .options import CheckedOptions, ObserverOptions, RunOptions
 from .parts import Resumed
@@ -209,12 +209,10 @@ def resumed_request(
 
 def _require_slots(request: RunRequest) -> None:
     """Refuse partitions that would have to wait, before anything is written."""
-    layout, first = request.reached.layout, request.first
-    partitions = first.partitions if layout is None else layout.partitions
     try:
-        require_slots(request.settings, partitions, request.plan.slots)
+        require_slots(request.settings, request.partitions, request.plan.slots)
     except ConfigError:
-        first.close()
+        request.first.close()
         raise
 
 
@@ -238,6 +236,7 @@ def _laid_out(
     came, held_out = split_off(whole, options)
     check_columns(came.columns, factory.program.feeds)
     require_samples(factory.options.strategy.sampling, came, options)
+    require_participants(factory.options.strategy, came, options)
     if layout is not None:
         return came, held_out, came, layout
     if options.deals:

@@ -116,7 +116,9 @@ class Lifecycle:
         lockstep = parts.training.settings.strategy.lockstep
         sampling = parts.strategy.sampling
         # How many rows samples have is not known before they are drawn.
-        rows = source.samples if sampling is None or sampling.whole else None
+        drawn = sampling is not None and not sampling.whole
+        drawn = drawn or (parts.plan.options.participation or 1) < 1
+        rows = None if drawn else source.samples
         size = parts.plan.options.epochs, source.partitions, rows, lockstep
         if resumed is None:
             parts.bus.publish(RunStarted(time.time(), parts.run_id, *size))

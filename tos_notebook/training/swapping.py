@@ -19,7 +19,7 @@ from ..strategies.allreduce.strategy import AllReduce
 from ..strategies.base import Strategy
 from ..strategies.registry import STRATEGIES, as_strategy
 from .commands import require_obeyed
-from .fitting import require_samples
+from .fitting import require_participants, require_samples
 from .lifecycle import Lifecycle
 from .options import CheckedOptions
 from .swaps import Method, Swap
@@ -60,7 +60,9 @@ def swap_strategy(run: Lifecycle, strategy: Any, wanted: Mapping[str, Any]) -> N
             return
         run.epochs.require_room(settings)
         run.epochs.require_next()
-        require_samples(chosen.strategy.sampling, run.epochs.source, parts.plan.options)
+        data = run.epochs.source, parts.plan.options
+        require_samples(chosen.strategy.sampling, *data)
+        require_participants(chosen.strategy, *data)
         if parts.checkpointer is not None:
             settings.strategy.require_saveable()
         swaps.ask(

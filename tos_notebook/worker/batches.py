@@ -13,7 +13,7 @@ import numpy.typing as npt
 from ..blocks.block import Columns, concatenate, epoch_order
 from ..blocks.feeds import Feed as Input
 from ..blocks.feeds import checked
-from ..blocks.sampling import Sampler
+from ..blocks.sampling import Participants, Sampler
 from ..blocks.sparse import SparseRows
 from ..common.arrays import Array, Buffer, aligned_empty
 from ..common.content import NO_DIGEST, Content, Hash
@@ -96,7 +96,7 @@ class PartitionRows:
 
 @dataclass(frozen=True)
 class InMemoryBatches:
-    """A partition's rows in memory, of which each epoch takes all.
+    """A partition's rows in memory, of which each epoch takes all, or none.
 
     Parameters
     ----------
@@ -105,17 +105,23 @@ class InMemoryBatches:
     shuffle : bool
         Whether the order of rows is random, by the seed.
     batch_size : int
+    participants : Participants, optional
+        Choose the epochs that take none; by default there are no such.
     """
 
     rows: PartitionRows
     seed: int
     shuffle: bool
     batch_size: int
+    participants: Participants | None = None
     streamed = False
 
     def feed(self, epoch: int, first: int) -> Feed:
         """Return an epoch's rows from batch `first` on."""
-        order = epoch_order(len(self.rows), self.seed, epoch, self.rows.partition, self.shuffle)
+        chosen, partition = self.participants, self.rows.partition
+        order = epoch_order(len(self.rows), self.seed, epoch, partition, self.shuffle)
+        if chosen is not None and not chosen.train(epoch, partition):
+            order = order[:0]
         return _InMemoryFeed(self.rows, order, self.batch_size)
 
 

@@ -67,7 +67,7 @@ def load(
     rows = PartitionRows(columns, partition, content_of(columns), feeds)
     if plan.sampler is not None:
         return SampledBatches(rows, plan.sampler)
-    return InMemoryBatches(rows, plan.seed, plan.shuffle, plan.batch_size)
+    return InMemoryBatches(rows, plan.seed, plan.shuffle, plan.batch_size, plan.participants)
 
 
 def fetch(connection: Connection, index: int) -> Array:

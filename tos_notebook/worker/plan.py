@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..blocks.sampling import Sampler
+from ..blocks.sampling import Participants, Sampler
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,8 @@ class Plan:
         Of the strategy: another one than before begins with new optimizers on the workers.
     sampler : Sampler, optional
         Draws the rows of each epoch, of which one step is made; None for all rows, in batches.
+    participants : Participants, optional
+        Choose the partitions that train in an epoch; None for all.
     """
 
     run: str
@@ -43,6 +45,7 @@ class Plan:
     count_labels: bool = False
     swap: int = 0
     sampler: Sampler | None = None
+    participants: Participants | None = None
 
     @property
     def leg(self) -> str:

@@ -148,8 +148,9 @@ def test_the_magics_have_a_flag_for_each_option_but_those_that_are_objects() -> 
 def test_a_checkpoint_has_all_that_a_run_was_asked_for() -> None:
     """But for what is in its settings, and in the first layout of the data."""
     run = RunOptions(
-        9, shuffle=False, repartition_every=2, seed=5, stall_timeout=7.0, worker_timeout=None,
-        checkpoint_every="30s", max_checkpoints=8, name="wide", validation_split=0.25,
+        9, shuffle=False, repartition_every=2, participation=0.5, seed=5, stall_timeout=7.0,
+        worker_timeout=None, checkpoint_every="30s", max_checkpoints=8, name="wide",
+        validation_split=0.25,
     ).checked()  # fmt: skip
     session = SessionOptions(batch_size=3, non_finite="skip", optimizer_state="reset")
     columns = (("float32", (2,)),)
@@ -198,6 +199,7 @@ def test_options_are_picked_by_name() -> None:
         (RunOptions(epochs=0), "epochs: expected a whole number of at least 1, got 0"),
         (RunOptions(shuffle="rows"), "shuffle: expected one of partitions"),
         (RunOptions(seed=-1), "seed: expected"),
+        (RunOptions(participation=1.5), "participation: expected a number above 0 and up to 1"),
         (RunOptions(worker_timeout=0), "worker_timeout: expected a finite number above 0"),
         (RunOptions(checkpoint_every="often"), "checkpoint_every: expected"),
         (RunOptions(max_checkpoints=0), "max_checkpoints: expected"),

@@ -6,7 +6,8 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 from ...blocks.partitioners import AnyPartitioner
-from ...common.checks import at_least_one, not_negative, one_of, positive, share
+from ...blocks.sampling import Participants
+from ...common.checks import at_least_one, fraction, not_negative, one_of, positive, share
 from ...errors import ConfigError
 from ...steering.trigger import Trigger, as_trigger
 from .option import in_range, option
@@ -78,6 +79,19 @@ class RunOptions:
         instead of dealing them.
         """,
         takes="Partitioner or LabelPartitioner, optional",
+        lasts=True,
+    )
+    participation: float | None = option(
+        None,
+        "part of the partitions that train in an epoch, which is a round of federated averaging",
+        """
+        The part of the partitions that train in each epoch, above 0, at most 1; at least one of
+        them, drawn again at random by `seed`. Each epoch is a Spark job then, a round of federated
+        averaging: all begin with the parameters that the round before has left. By default all
+        train, and do not wait for each other between epochs. `tos_notebook.federated` gives what
+        belongs to it.
+        """,
+        check=fraction,
         lasts=True,
     )
     seed: int = option(
@@ -175,3 +189,9 @@ class RunOptions:
     def deals(self) -> bool:
         """Whether the rows are dealt to the partitions at random."""
         return bool(self.shuffle) and self.shuffle != "partitions"
+
+    def participants(self, partitions: int) -> Participants | None:
+        """Return what chooses among so many partitions; None where all train in each epoch."""
+        if self.participation is None:
+            return None
+        return Participants(self.participation, partitions, self.seed)
