@@ -147,6 +147,7 @@ class Lifecycle:
             range(self.epochs.first_epoch, parts.plan.options.epochs),
             totals.samples,
             totals.steps,
+            parts.checkpointer,
         )
 
     def _tell_past(self, past: Iterable[Event]) -> None:

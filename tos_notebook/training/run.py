@@ -18,8 +18,10 @@ from ..inference.predictor import BATCH_SIZE
 from ..steering.status import RunStatus
 from ..telemetry.bus import Sink
 from . import predicted, status, waiting
+from .observers.best import BestKeeper
 from .parts import RunParts
 from .results import card, evaluate, parameters, report, save
+from .results.best import BestParameters
 from .results.settings import RunSettings
 from .steered import SteeredRun
 
@@ -135,6 +137,12 @@ class Run(SteeredRun):
         learning rates of a schedule the last one is there; ``times`` counts them.
         """
         return self.parts.history.steered()
+
+    @property
+    def best(self) -> BestParameters | None:
+        """The best validation so far and its parameters, with ``keep_best``; None before one."""
+        keepers = (each for each in self.lifecycle.observers if isinstance(each, BestKeeper))
+        return next((keeper.best for keeper in keepers), None)
 
     @property
     def settings(self) -> RunSettings:

@@ -10,12 +10,14 @@ from ..cluster.connect import connect
 from ..cluster.storage import Storage
 from ..codecs.pair import PLAIN
 from ..common.rows import Rows
+from ..errors import CheckpointError
 from ..events import RunFinished
 from ..telemetry.history import History
 from . import factory
-from .checkpoint.folder import Folder
+from .checkpoint.folder import BEST, Folder
 from .checkpoint.reading import last, past
 from .options import RESUMABLE, offers
+from .results.best import BestParameters, best_of
 from .results.settings import SavedSettings
 from .resume import resume
 from .run import Run
@@ -91,6 +93,23 @@ class SavedRun(RunSummary):
     def events(self) -> Rows:
         """What the run was told until the checkpoint; see `tos_notebook.Run.events`."""
         return self._told().steered()
+
+    @property
+    def best(self) -> BestParameters | None:
+        """The best validation and its parameters, if the run has kept them; see `Run.best`.
+
+        Raises
+        ------
+        CheckpointError
+            The file is damaged.
+        """
+        if BEST not in self._folder.storage.list():
+            return None
+        uri = f"{self.uri}/{BEST}"
+        try:
+            return best_of(self._folder.read(BEST), uri)
+        except (TypeError, ValueError, LookupError) as error:
+            raise CheckpointError(f"{uri} is sealed, but no parameters: {error}") from None
 
     def figure(self) -> go.Figure:
         """Return loss and staleness over samples as a plotly figure."""

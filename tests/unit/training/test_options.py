@@ -215,6 +215,10 @@ def test_options_are_picked_by_name() -> None:
         (SessionOptions(batch_size=0), "batch_size: expected"),
         (SessionOptions(non_finite="ignore"), "non_finite: expected one of raise, skip"),
         (ObserverOptions(validation_on="executors"), "validation_on: .* give validation"),
+        (ObserverOptions(keep_best="val_loss"), "keep_best: .* val_loss:min of; give valid"),
+        (ObserverOptions(keep_best="loss"), "keep_best: expected a value of the validation"),
+        (ObserverOptions(keep_best="val_f1"), "keep_best: .* such as 'val_f1:max'; got 'val_f1'"),
+        (ObserverOptions(keep_best=True), "keep_best: expected a value of the validation"),
         (ObserverOptions(validation_every=5), "validation_every: .* every 5; give validation"),
         (
             ObserverOptions(validation_data=np.ones(3), validation_on="moon"),

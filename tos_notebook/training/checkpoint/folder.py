@@ -25,6 +25,9 @@ PROGRAM = "program.zip"
 
 DATA = "data.tos"
 
+BEST = "best.tos"
+"""Parameters of the best validation."""
+
 _CHECKPOINT = re.compile(r"checkpoint-(\d{8})\.tos")
 _OWNER = re.compile(r"owner-(\d{8})\.tos")
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from ...cluster.files import digest_of
+from ...common.arrays import Array
 from ...coordination.snapshots import Asked, Snapshot
 from ...errors import CheckpointError, SessionClosed, WaitTimeout
 from ...events import CheckpointFailed, CheckpointWritten, Event, MilestoneCommitted
@@ -150,6 +152,18 @@ class CheckpointWriter:
         """Name another strategy, and its program, in checkpoints from the next swap on."""
         described = describe(strategy, STRATEGIES)
         self._origins.append(replace(self._origin, strategy=described, program=digest_of(archive)))
+
+    def write_best(self, value: dict[str, Any], arrays: Sequence[Array]) -> str:
+        """Write the parameters of the best validation; return the file's URI.
+
+        Raises
+        ------
+        CheckpointError
+            The file system refused, or another process has resumed the run.
+        """
+        self.folder.require(self._claim)
+        self.folder.write(names.BEST, {"run": self._origin.run_id}, value, arrays)
+        return f"{self.folder.storage.uri}/{names.BEST}"
 
     def begin(self, subject: Subject) -> None:
         """Begin to write checkpoints of a run."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import TosError
 from ...events import Event
+from ..checkpoint.writer import CheckpointWriter
 from ..results.held_model import HeldModel
 from ..results.view import RunView
 
@@ -33,6 +34,8 @@ class RunContext:
     """How many were trained before a resume."""
     steps: int = 0
     """Optimizer steps that were made before."""
+    checkpointer: CheckpointWriter | None = None
+    """Writes the run's checkpoints."""
 
 
 class Observer(ABC):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 from ...cluster.asking import Asking
 from ...cluster.executors import slots
 from ...errors import ConfigError
+from ...events import Validated
 from ...program.export.base import Program
 from ...telemetry.bus import Sink
 from ..options import ObserverOptions
 from .base import Maker, Observer, RunContext
+from .best import BestKeeper
 from .callbacks import Callbacks
 from .histograms import WeightHistograms
 from .mlflow import tracking
@@ -44,17 +47,21 @@ def build(sc: Any, program: Program, ask: Asking, options: ObserverOptions) -> O
         Spark has no slot for a look at the validation data, or does not answer.
     """
     makers: list[Maker] = []
-    rate, rows, every = None, None, options.validated_every
+    rate, rows, every, consider = None, None, options.validated_every, None
+    if options.keep_best is not None:
+        keeper = BestKeeper(options.keep_best)
+        makers.append(keeper.bind)
+        consider = keeper.consider
     if options.validation_data is not None:
         look = partial(validation_rows, sc, options.validation_data, program, options.validation_on)
         rows = ask("the first rows of the validation data", look)
     if options.callbacks:
         # They evaluate for themselves: what they are told is of the parameters they find.
-        follow, rate = _following(options.callbacks, program, rows, options.on_callback_error)
+        follow, rate = _following(options, program, rows, consider)
         makers.append(follow)
     if rows is not None:
         if every is not None or not options.callbacks:
-            makers.append(validator(rows, every))
+            makers.append(validator(rows, every, consider=consider))
         if options.validation_on == "executors":
             # After all that evaluate: at the end of a run they end first.
             makers.append(partial(OnExecutors, sc=sc, rows=rows, slots=slots(sc)))
@@ -75,9 +82,13 @@ def build(sc: Any, program: Program, ask: Asking, options: ObserverOptions) -> O
 
 
 def _following(
-    callbacks: Any, program: Program, rows: Rows | None, on_error: str
+    options: ObserverOptions,
+    program: Program,
+    rows: Rows | None,
+    consider: Callable[[Validated], object] | None,
 ) -> tuple[Maker, float | None]:
     """Check callbacks; return what makes the observer that calls them, and the learning rate."""
+    callbacks, on_error = options.callbacks, options.on_callback_error
     if program.model is None:
         raise ConfigError(
             f"callbacks: expected a program with a Keras model, got {program!r}. Use sinks=[...]: "
@@ -90,7 +101,8 @@ def _following(
 
     def make(context: RunContext) -> Observer:
         samples, publish = context.samples, context.publish
-        evaluation = rows and Evaluation(rows, program.evaluate, publish, samples, program.feeds)
+        feeds = program.feeds
+        evaluation = rows and Evaluation(rows, program.evaluate, publish, samples, feeds, consider)
         return Callbacks(context, hooks, evaluation, on_error)
 
     return make, hooks.learning_rate

@@ -96,6 +96,8 @@ class Evaluation:
         How many were trained before.
     feeds : sequence of Feed
         What the program takes rows as.
+    consider : callable, optional
+        Takes what is published, on the thread that has evaluated.
 
     Attributes
     ----------
@@ -116,7 +118,9 @@ class Evaluation:
         publish: Callable[[Event], None],
         samples: int = 0,
         feeds: Sequence[Feed] = (),
+        consider: Callable[[Validated], object] | None = None,
     ) -> None:
+        self._consider = consider
         self._feeds = feeds
         self._rows = rows
         self._evaluate = evaluate
@@ -160,6 +164,8 @@ class Evaluation:
         # What ends after `finish` has given up is not listened to any more.
         with suppress(SessionClosed):
             self._publish(told)
+        if self._consider is not None:
+            self._consider(told)
         return values
 
     def _check_finite(self, told: Validated) -> None:
@@ -274,13 +280,17 @@ class Validator(Observer):
 
 
 def validator(
-    rows: Rows, every: Trigger | None = None, timeout: float = EVALUATION_TIMEOUT
+    rows: Rows,
+    every: Trigger | None = None,
+    timeout: float = EVALUATION_TIMEOUT,
+    consider: Callable[[Validated], object] | None = None,
 ) -> Maker:
     """Return what makes a run's validator, on data that `rows` returns; see `Validator`."""
 
     def make(context: RunContext) -> Validator:
+        model = context.model
         found = Evaluation(
-            rows, context.model.evaluate, context.publish, context.samples, context.model.feeds
+            rows, model.evaluate, context.publish, context.samples, model.feeds, consider
         )
         return Validator(found, every, timeout)
 

@@ -8,10 +8,25 @@ from typing import Any, Self
 
 from ...common.checks import RAISE_OR_SKIP
 from ...errors import ConfigError
+from ...steering.conditions import VALIDATION, largest_is_best
 from ...steering.trigger import PLACES, Trigger, as_trigger
 from ...telemetry.bus import Sink
 from ...telemetry.mlflow import MLflow
 from .option import as_given, in_range, option
+
+
+def as_best(name: str, value: Any) -> str:
+    """Return a value of the validation, and which is best: ``val_loss:min``."""
+    metric, _, best = value.partition(":") if isinstance(value, str) else ("", "", "")
+    largest = largest_is_best(metric)
+    if not best and largest is not None:
+        best = "max" if largest else "min"
+    if not metric.startswith(VALIDATION) or best not in ("min", "max"):
+        raise ConfigError(
+            f"{name}: expected a value of the validation, such as 'val_loss' or 'val_accuracy', "
+            f"and which is best where the name does not say, such as 'val_f1:max'; got {value!r}."
+        )
+    return f"{metric}:{best}"
 
 
 # Not comparable: arrays, which validation may be, do not say whether they are equal.
@@ -43,6 +58,17 @@ class ObserverOptions:
         where they lie, and need a slot that training leaves free.
         """,
         check=PLACES,
+    )
+    keep_best: str | None = option(
+        None,
+        "keep the parameters of the best validation: val_loss, val_accuracy, or val_f1:max",
+        """
+        By which value of the validation to keep the best parameters, for `Run.best`: ``"val_loss"``
+        or ``"val_accuracy"``. Where the name does not say which value is best, it is told:
+        ``"val_f1:max"``, ``"val_mae:min"``. They are kept in memory, and in the run's folder
+        if it has checkpoints. They are those that were evaluated, while the run trains on.
+        """,
+        check=as_best,
     )
     callbacks: Any = option(
         (),
@@ -144,7 +170,13 @@ class ObserverOptions:
                 f"validation_every: expected validation data to evaluate every "
                 f"{self.validation_every}; give validation_data=..., too."
             )
-        return replace(self, **in_range(ObserverOptions, self))
+        checked = replace(self, **in_range(ObserverOptions, self))
+        if self.validation_data is None and checked.keep_best is not None:
+            raise ConfigError(
+                f"keep_best: expected validation data to find the best {checked.keep_best} of; "
+                "give validation_data=..., too."
+            )
+        return checked
 
     @property
     def validated_every(self) -> Trigger | None:

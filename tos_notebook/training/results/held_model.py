@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...common.arrays import Array
+from ...common.arrays import Array, Buffer
 from ...errors import WaitTimeout
 from ...inference.predictor import BATCH_SIZE, Predictor
 
@@ -37,6 +37,11 @@ class HeldModel(Predictor):
         Has the center.
     patience : float
         Seconds that the end of a run waits for a push that is still being merged.
+
+    Attributes
+    ----------
+    remembers : bool
+        Whether it keeps the center that a thread has evaluated, for `presented`.
     """
 
     def __init__(self, program: Program, store: Parameters, patience: float = MERGE) -> None:
@@ -45,6 +50,8 @@ class HeldModel(Predictor):
         self._store = store
         # Reentrant: a callback may evaluate.
         self._lock = threading.RLock()
+        self.remembers = False
+        self._presented = threading.local()
 
     @property
     def inputs(self) -> tuple[Feed, ...]:
@@ -95,8 +102,17 @@ class HeldModel(Predictor):
     def present(self) -> Iterator[Program]:
         """Hold the model, with a copy of the center in it."""
         with self._lock:
-            self.program.write(self._store.read()[0])
+            center = self._store.read()[0]
+            self.program.write(center)
+            if self.remembers:
+                self._presented.center = center
             yield self.program
+
+    @property
+    def presented(self) -> Buffer:
+        """The center that this thread has held last; see `remembers`."""
+        center: Buffer = self._presented.center
+        return center
 
     def keep(self, timeout: float) -> None:
         """Write the final center.
