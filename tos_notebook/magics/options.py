@@ -209,6 +209,11 @@ def whole(text: str) -> int:
         raise argparse.ArgumentTypeError(f"expected a whole number, got {text!r}.") from None
 
 
+def interval(text: str) -> int | str:
+    """Return a whole number, or ``auto``, for argparse."""
+    return text if text == "auto" else whole(text)
+
+
 def number(text: str) -> float:
     """Return a number, for argparse."""
     try:

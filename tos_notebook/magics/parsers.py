@@ -18,7 +18,7 @@ from ..training.options import (
     SessionOptions,
     options_of,
 )
-from .options import TYPES, Parser, identifier, number, pair, whole
+from .options import TYPES, Parser, identifier, interval, number, pair, whole
 
 ON_INTERRUPT = ("leave", "stop")
 IF_RUNNING = ("ask", "attach", "replace", "stop")
@@ -80,6 +80,7 @@ _SPELLED: Mapping[str, Mapping[str, Any]] = {
         "more": " (a built-in's name, or a variable that holds a combiner)",
     },
     "name": {"more": "; the variable of -o by default"},
+    "sync_interval": {"metavar": "N", "type": interval},
     "shuffle": {
         **ALONE,
         "metavar": "[partitions]",

@@ -8,6 +8,7 @@ from traitlets import Bool, Enum, Float, Int, Unicode, Union
 
 from ..common.checks import at_least_one, not_negative
 from ..training.options import Option
+from ..training.options.session import AUTO
 
 _TRAITS = {"int": Int, "float": Float, "bool": Bool, "str": Unicode}
 _LEAST = {at_least_one: 1, not_negative: 0}
@@ -22,4 +23,6 @@ def trait(option: Option) -> Any:
         return Enum(option.words, help=option.help, **more).tag(config=True)
     if option.name == "shuffle":
         return Union([Bool(), Enum(("partitions",))], help=option.help, **more).tag(config=True)
+    if option.name == "sync_interval":
+        return Union([Int(min=1), Enum((AUTO,))], help=option.help, **more).tag(config=True)
     return _TRAITS[option.plain](help=option.help, **more).tag(config=True)

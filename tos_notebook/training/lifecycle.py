@@ -148,6 +148,7 @@ class Lifecycle:
             totals.samples,
             totals.steps,
             parts.checkpointer,
+            parts.history.paces,
         )
 
     def _tell_past(self, past: Iterable[Event]) -> None:

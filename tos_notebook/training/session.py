@@ -34,6 +34,7 @@ from .launching import (
     resumed_request,
 )
 from .observers.build import Observers
+from .observers.interval import IntervalChooser
 from .options import (
     ObserverOptions,
     RunOptions,
@@ -188,6 +189,8 @@ class TrainingSession:
             request, observers = first_request(
                 self._factory, own, given.data, options, observer_options
             )
+            if self._options.chooses_interval:
+                observers = replace(observers, makers=(*observers.makers, IntervalChooser))
             return self._launch(request, observers)
 
     def _resume(

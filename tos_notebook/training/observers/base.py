@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ...errors import TosError
 from ...events import Event
+from ...telemetry.pace import Paces
 from ..checkpoint.writer import CheckpointWriter
 from ..results.held_model import HeldModel
 from ..results.view import RunView
@@ -36,6 +37,8 @@ class RunContext:
     """Optimizer steps that were made before."""
     checkpointer: CheckpointWriter | None = None
     """Writes the run's checkpoints."""
+    paces: Callable[[], Paces] = Paces
+    """Returns what workers do with their time of late."""
 
 
 class Observer(ABC):

@@ -8,13 +8,20 @@ from typing import Any
 from ...codecs import Codec
 from ...codecs.pair import CodecPair, as_codecs
 from ...combiners import Combiner, as_combiner
-from ...common.checks import RAISE_OR_SKIP, at_least_one
+from ...common.checks import RAISE_OR_SKIP, at_least_one, one_of
 from ...errors import ConfigError
 from ...steering.sync import SyncMode, as_sync
 from ...strategies.base import NonFinite, Strategy
 from ...strategies.registry import as_strategy
 from ...worker.optimizer_state import POLICIES
 from .option import as_given, in_range, option
+
+AUTO = "auto"
+"""A sync interval that is chosen by measurement."""
+
+
+def _interval(name: str, value: Any) -> int | str:
+    return one_of(name, value, (AUTO,)) if isinstance(value, str) else at_least_one(name, value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,11 +47,18 @@ class SessionOptions:
         check=as_given(as_combiner),
         estimator=True,
     )
-    sync_interval: int | None = option(
+    sync_interval: int | str | None = option(
         None,
-        "batches between two exchanges; by default 10 with ps, else 1",
-        'Batches between two exchanges; by default the strategy\'s, 10 with ``"ps"``.',
-        check=at_least_one,
+        "batches between two exchanges; by default 10 with ps, else 1; auto: by measurement",
+        """
+        Batches between two exchanges; by default the strategy's, 10 with ``"ps"``. ``"auto"``
+        begins with that and measures how long batches and exchanges take. It then chooses the
+        shortest interval with which exchanges take a tenth of a worker's time, and a note in
+        `Run.status` says so. It is for strategies whose workers train by themselves between
+        exchanges, and measures again after each change, three times at most.
+        """,
+        takes='int or "auto", optional',
+        check=_interval,
         estimator=True,
     )
     sync: str | SyncMode | None = option(
@@ -106,6 +120,10 @@ class SessionOptions:
         check=POLICIES,
     )
 
+    @property
+    def _chooses(self) -> bool:
+        return False
+
     def checked(self) -> CheckedOptions:
         """Return them with strategy, combiner, sync mode and codec as objects.
 
@@ -118,13 +136,20 @@ class SessionOptions:
         strategy: Strategy = values["strategy"]
         if values["sync"] is None:
             values["sync"] = strategy.default_sync
-        if values["sync_interval"] is None:
+        values["chooses_interval"] = values["sync_interval"] == AUTO or self._chooses
+        if values["sync_interval"] in (None, AUTO):
             values["sync_interval"] = at_least_one("sync_interval", strategy.sync_interval)
         if values["combiner"] is None:
             values["combiner"] = strategy.default_combiner(values["sync"])
         checked = CheckedOptions(**values)
         own = strategy.settings(checked.combiner, checked.codec)
         own.check(checked.sync, checked.sync_interval)
+        if checked.chooses_interval and strategy.needs & {"gradients", "graph"}:
+            raise ConfigError(
+                f"sync_interval: expected a number with strategy {strategy.name!r}, whose workers "
+                "make each step together; got 'auto'. Leave it out, or train with strategy='ps' or "
+                "'allreduce:parameters'."
+            )
         if strategy.needs & {"gradients", "graph"} and self.optimizer_state == "reset":
             raise ConfigError(
                 "optimizer_state: expected 'keep', since one optimizer makes the steps of all "
@@ -143,3 +168,9 @@ class CheckedOptions(SessionOptions):
     sync: SyncMode
     codec: CodecPair
     non_finite: NonFinite
+    chooses_interval: bool = False
+    """Whether the sync interval is chosen by measurement, while it trains."""
+
+    @property
+    def _chooses(self) -> bool:
+        return self.chooses_interval

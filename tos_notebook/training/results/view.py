@@ -52,7 +52,7 @@ class RunView(Protocol):
     def stop(self, timeout: float = ..., *, reason: str | None = ...) -> RunView:
         """See `Run.stop`."""
 
-    def set(self, *, learning_rate: float | None = ...) -> None:
+    def set(self, *, learning_rate: float | None = ..., sync_interval: int | None = ...) -> None:
         """See `Run.set`."""
 
     def save(self, target: str | os.PathLike[str], format: str | None = ...) -> str:
