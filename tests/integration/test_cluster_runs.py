@@ -51,6 +51,8 @@ def test_nodes_tell_their_states_and_their_lines(started: Any) -> None:
     seen: Seen = {}
     assert run.new_lines(seen) == [("worker:0", "I am worker 0"), ("worker:1", "I am worker 1")]
     assert run.new_lines(seen) == []
+    held = "The nodes hold all 2 slots of Spark. Other Spark jobs wait until the cluster has ended."
+    assert state["notes"] == [held]
 
 
 def test_all_epochs_are_fed_and_counted(started: Any, spark_context: Any) -> None:
@@ -66,6 +68,7 @@ def test_all_epochs_are_fed_and_counted(started: Any, spark_context: Any) -> Non
     assert sum(node["rows"] for node in state["nodes"]) == 3000
     feed = {"data": "rows", "epoch": 3, "epochs": 3, "partitions": 4, "fed": 4, "over": True}
     assert state["feed"] == feed
+    assert state["notes"] == []
     assert state["nodes"][0]["state"] == "stopped"
 
 

@@ -17,15 +17,12 @@ from ..cluster.executors import (
     contact_host,
     contact_port,
     encrypts_loopback,
-    setting,
-    slots,
     where_to_look,
     worker_ports,
 )
 from ..cluster.files import default_fs
-from ..cluster.jobs import cancel, named, run_job
+from ..cluster.jobs import cancel, named
 from ..cluster.reach import listening_host
-from ..common.threads import in_thread
 from ..errors import (
     ClusterUnreachable,
     ConfigError,
@@ -38,11 +35,12 @@ from .body import Main
 from .context import TRAINING
 from .failure import node_error
 from .feeder import Feeder
-from .keeper import Claim, Keeper, no_claim
+from .keeper import Claim, no_claim
 from .plan import ClusterOptions, NodePlan, spec_of
 from .roster import Roster
 from .server import NodeServer
-from .tasks import FeedRows, StartNode
+from .starting import Starting
+from .tasks import FeedRows
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -51,11 +49,6 @@ logger = logging.getLogger(__name__)
 
 END = 10.0
 """Seconds for nodes to end, once they were told to."""
-
-IDLE = (
-    "Dynamic allocation is on: Spark ends executors that run no task for a while, and the nodes "
-    "there end with them. Set spark.dynamicAllocation.executorIdleTimeout to more than nodes wait."
-)
 
 _numbers = itertools.count(1)
 
@@ -148,8 +141,12 @@ class NodeCluster:
             start = self.roster.start
             # Spark runs no job of a group that was cancelled.
             self._group = f"tos-tensorflow-cluster-{os.getpid()}-{self.number}-{start}"
-            self._local = []
-            self._job = self._start(replace(self._plan, start=start), *self._given)
+            plan = replace(self._plan, start=start)
+            starting = Starting(self.sc, self.options, plan, *self._given)
+            if starting.note and not again:
+                self.roster.note(starting.note)
+            self._local = starting.here()
+            self._job = starting.on_executors(f"TensorFlow cluster {self.number}", self._group)
 
     def _begin_again(self, start: int) -> bool:
         """Begin again if a node of this start has failed and that is allowed.
@@ -176,31 +173,6 @@ class NodeCluster:
                 self.wait_until_whole()
                 return True
             return False
-
-    def _start(self, plan: NodePlan, main: Main, args: Any, claim: Claim) -> Future[None]:
-        remote = [number for number in self.options.numbers if number not in self.options.local]
-        free = slots(self.sc)
-        grows = setting(self.sc, "spark.dynamicAllocation.enabled", "false") == "true"
-        if self.options.feed and grows:
-            logger.warning("%s", IDLE)
-        background = self.options.feed or (len(remote) > free and not grows)
-        task = StartNode(plan, main, args, claim, background, min(len(remote), free))
-        name, group = f"TensorFlow cluster {self.number}", self._group
-        for number in self.options.local:
-            # A process of its own: this one is the user's.
-            keeper = Keeper(plan, number, main, args, claim, fork=False)
-            self._local.append(in_thread(f"tos-node-{number}", keeper.run))
-
-        def call() -> None:
-            run_job(
-                self.sc,
-                lambda: self.sc.parallelize(remote, len(remote)),
-                lambda _, numbers: task(numbers),
-                group,
-                name,
-            )
-
-        return in_thread(f"tos-cluster-{self.number}", call)
 
     def wait_until_whole(self) -> None:
         """Wait until all nodes are there, or the cluster is stopped.
