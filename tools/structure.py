@@ -76,7 +76,7 @@ EDGES = (
     Edge(
         frozenset({"pyspark", "py4j", "findspark"}),
         anywhere=(
-            *("cluster", "data.rdd", "data.dataframe", "ml"),
+            *("cluster", "nodes.results", "data.rdd", "data.dataframe", "ml"),
             *("tensorflowonspark.params", "tensorflowonspark.pipeline"),
         ),
         lazily=(

@@ -281,12 +281,27 @@ class NodeCluster:
 
     def _refuse_if_closed(self) -> None:
         if self._closed:
-            raise SessionClosed(f"TensorFlow cluster {self.number} was stopped.")
+            raise SessionClosed(
+                f"TensorFlow cluster {self.number} has ended, and takes no rows any more. Start "
+                "another one."
+            )
 
     def results(self, rows: RDD[Any], queue: str = "input", timeout: float = 600.0) -> RDD[Any]:
         """Return an RDD of what the nodes give back for the rows of another, in their order."""
+        # Light to import without Spark's RDDs.
+        from .results import Fetching, Results
+
+        self._refuse_if_closed()
         task = FeedRows(self.server.address, self._queue(queue), results=True, timeout=timeout)
-        return rows.mapPartitions(task)
+        if hasattr(rows, "foreachRDD"):
+            # A stream's jobs are its own.
+            return rows.mapPartitions(task)
+        fetching = Fetching(self._feeder, self._require_nodes, lambda: f"{self._group}-results")
+        return Results(rows, lambda _, part: task(part), fetching)
+
+    def _require_nodes(self) -> None:
+        self.check()
+        self._refuse_if_closed()
 
     def _queue(self, name: str) -> str:
         if name not in self.options.queues:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..cluster.executors import slots
 from ..cluster.jobs import cancel, in_pool, pool_of, run_job, spoken
 from ..common.threads import in_thread
-from ..errors import TosError, WaitTimeout
+from ..errors import TosError, WaitTimeout, WorkerError
 from .plan import ServerAddress
 from .roster import Roster
 from .tasks import FeedRows
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
 
 logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
 
 WAVES = 4
 """Tasks of one job for each of Spark's slots: few are left over when no node wants more rows.
@@ -43,6 +48,7 @@ class Feeder:
     def __init__(self, sc: SparkContext, roster: Roster, server: ServerAddress) -> None:
         self._sc, self._roster, self._server = sc, roster, server
         self._groups: set[str] = set()
+        self._fetched = itertools.count(1)
 
     def feed(
         self, rows: RDD[Any], epochs: int, queue: str, timeout: float, group: str
@@ -70,41 +76,83 @@ class Feeder:
         return None
 
     def _feed(self, rows: RDD[Any], queue: str, timeout: float, group: str) -> TosError | None:
-        feed = self._roster.begin_feed()
+        roster = self._roster
+        feed = roster.begin_feed()
         task = FeedRows(self._server, queue, timeout=timeout, feed=feed.name)
-        try:
-            self._run(rows, task, f"{group}-{feed.number}")
-        except TosError as error:
-            return feed.error or error
-        finally:
-            self._roster.end_feed(feed)
-        return feed.error
-
-    def _run(self, rows: RDD[Any], task: FeedRows, group: str) -> None:
-        """Run a job of its own: the caller's later ones are none of this cluster's."""
-        sc, roster, pool = self._sc, self._roster, pool_of(self._sc)
+        group = f"{group}-{feed.number}"
 
         def call() -> None:
             run_job(
-                sc, lambda: rows, lambda number, part: task(part, number), group, "Feed TensorFlow"
+                self._sc,
+                lambda: rows,
+                lambda number, part: task(part, number),
+                group,
+                "Feed TensorFlow",
             )
 
+        try:
+            # A node's failure ends the wait, and so do the ends of all nodes, however long Spark's
+            # tasks take.
+            job = self._run(
+                call, group, lambda: roster.failure is not None or roster.without_readers
+            )
+            if job is not None:
+                with spoken():
+                    job.result()
+        except TosError as error:
+            return feed.error or error
+        finally:
+            roster.end_feed(feed)
+        return feed.error
+
+    def fetch(self, job: Callable[[], Result], group: str) -> Result:
+        """Make a job that fetches results, and return what it does.
+
+        Parameters
+        ----------
+        job : callable
+        group : str
+            Begin of the job's group.
+
+        Raises
+        ------
+        TosError
+            It has failed, or a node has.
+        """
+        group = f"{group}-{next(self._fetched)}"
+
+        def call() -> Result:
+            self._sc.setJobGroup(group, "Fetch from TensorFlow", interruptOnCancel=True)
+            return job()
+
+        made = self._run(call, group, lambda: self._roster.failure is not None)
+        if made is None:
+            raise WorkerError("A node has failed.")
+        with spoken():
+            return made.result()
+
+    def _run(
+        self, call: Callable[[], Result], group: str, over: Callable[[], bool]
+    ) -> Future[Result] | None:
+        """Run a job of its own: the caller's later ones are none of this cluster's.
+
+        Returns
+        -------
+        Future or None
+            The job, which has ended; None where the wait was over before. It is cancelled then, and
+            after an interrupt, too.
+        """
+        sc, roster, pool = self._sc, self._roster, pool_of(self._sc)
         job = in_thread(group, lambda: in_pool(sc, pool, call))
         job.add_done_callback(lambda _: roster.wake())
         self._groups.add(group)
         try:
-            # A node's failure ends the wait, and so do the ends of all nodes, however long Spark's
-            # tasks take. While one runs, the job stays: it may lose its process with the job.
-            while not roster.wait_for(
-                lambda: job.done() or roster.failure is not None or roster.without_readers, TURN
-            ):
+            # While a task runs, the job stays: it may lose its process with the job.
+            while not roster.wait_for(lambda: job.done() or over(), TURN):
                 pass
-            if job.done():
-                with spoken():
-                    job.result()
+            return job if job.done() else None
         finally:
             self._groups.discard(group)
-            # After an interrupt, too.
             if not job.done():
                 self._cancel(group)
 

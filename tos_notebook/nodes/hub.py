@@ -64,6 +64,9 @@ class RowQueue:
         self._ended = False
         # Whose rows were taken last, in order, with how many: what comes back is theirs.
         self.taken: deque[list[Any]] = deque()
+        self.giver: int | None = None
+        """The thread that has given results back last."""
+        self._takers: set[int] = set()
 
     def put_rows(self, rows: Sequence[Any], source: Source, seconds: float) -> bool:
         """Append rows, once there is room; return whether they were.
@@ -113,9 +116,7 @@ class RowQueue:
         found: list[Any] = []
         with self._changed:
             while len(found) < most:
-                self._changed.wait_for(
-                    lambda: self._blocks or self._ended or not self._wanted(), seconds
-                )
+                self._await_rows(seconds)
                 if not self._blocks:
                     return found, self._ended or not self._wanted()
                 block = self._blocks[0]
@@ -131,6 +132,22 @@ class RowQueue:
                     continue
                 found += self._rows(min(most - len(found), len(block)), for_results)
             return found, False
+
+    def _await_rows(self, seconds: float | None) -> None:
+        taker = threading.get_ident()
+        self._takers.add(taker)
+        try:
+            self._changed.wait_for(
+                lambda: self._blocks or self._ended or not self._wanted(), seconds
+            )
+        finally:
+            self._takers.discard(taker)
+
+    @property
+    def starved(self) -> bool:
+        """Whether the thread that gives results back waits for rows, and there are none."""
+        with self._changed:
+            return not self._blocks and self.giver in self._takers
 
     def _rows(self, count: int, for_results: bool) -> Sequence[Any]:
         block = self._blocks[0]
@@ -265,13 +282,18 @@ class Hub:
         ConfigError
             They are more than the rows that were taken.
         """
-        taken = self.queue(name).taken
+        found, queue = list(results), self.queue(name)
+        taken = queue.taken
         with self._changed:
-            for result in results:
-                if not taken:
-                    raise ConfigError(
-                        "Expected one result for each row that next_batch() returned, got more."
-                    )
+            queue.giver = threading.get_ident()
+            rows = sum(count for _, count in taken)
+            if len(found) > rows:
+                # None of them is given back: which row they belong to is not known.
+                raise ConfigError(
+                    "Expected one result for each row that next_batch() returned, got more: "
+                    f"{len(found)} for {rows}."
+                )
+            for result in found:
                 source, _ = taken[0]
                 source.results.append(result)
                 taken[0][1] -= 1

@@ -10,7 +10,8 @@ A task asks one thing after the other::
     {"wait": seconds}                     how many rows are left, and the results so far
 
 Each answer says whether rows are still wanted (``"state"``), ``"failure"`` if the node has failed,
-and how many rows it has ``"taken"``. Where there is no room for the rows yet, or another
+and how many rows it has ``"taken"``. Of a wait it says whether the function is ``"starved"``: the
+thread that gives results back waits for rows. Where there is no room for the rows yet, or another
 partition's results come first, the answer is ``"busy"``, and the task waits until one is not.
 
 Rows are taken once. Spark starts a task again where one was lost, or a second one where it is slow.
@@ -109,7 +110,7 @@ class Inbox:
                     talk.send(self._state())
                 elif "wait" in message:
                     # Looked at before: of a function that has ended there are no more results.
-                    state = self._state()
+                    state = self._state(starved=queue.starved)
                     seconds = min(float(message["wait"]), TURN)
                     found = self._hub.wait(part.source, results, seconds)
                     state |= {"left": part.source.left, "results": len(found)}

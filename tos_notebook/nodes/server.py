@@ -13,6 +13,7 @@ What may be asked, in JSON::
      "partition": n, "results": bool}      which node a task is to feed
     {"fed": true}                          that task has fed its rows
     {"feed_failed": name, "text": ...}     why it could not
+    {"waits": text}                        what that task waits for, and long
     {"finish": true}                       the end of the feed is asked for
 """
 
@@ -107,6 +108,9 @@ class NodeServer:
                     talk.send(self._assign(message, task))
                 elif "fed" in message or "feed_failed" in message:
                     self._note(message, task)
+                    talk.send({})
+                elif "waits" in message and task is not None:
+                    self.roster.note(str(message["waits"])[:LONGEST_LINE])
                     talk.send({})
                 else:
                     talk.send(self._answer(message, node))

@@ -11,8 +11,6 @@ from typing import Any
 
 from ..errors import (
     ClusterUnreachable,
-    ConfigError,
-    ConnectionClosed,
     ConnectTimeout,
     DataError,
     TosError,
@@ -23,14 +21,13 @@ from ..errors import (
 from ..transport.sockets import Timeouts
 from ..wire.messages import Refused
 from ..wire.refusals import error_of
-from .blocks import Block, RowsMissing, blocks_after
+from .blocks import RowsMissing
 from .body import Main
-from .hub import ENDED, FAILED, RUNNING, TERMINATING
+from .feeding import Feeding, no_results
 from .inbox import TURN
 from .keeper import Claim, Keeper, detach, executor_token, no_claim
 from .plan import NodePlan, ServerAddress
 from .talk import Talk, open_talk
-from .unpacking import unpack
 
 SETTLE = 5.0
 """Seconds for the driver to hear why a node has gone."""
@@ -140,7 +137,7 @@ class FeedRows:
         DataError
             A row cannot be sent.
         """
-        driver = open_talk(self.server, self.server.secret, self.server.fingerprint, Timeouts())
+        driver = self._connect()
         try:
             asked = self._question(driver, partition)
             answer = self._where(driver, asked)
@@ -155,6 +152,16 @@ class FeedRows:
                 raise
         finally:
             driver.close()
+
+    def _connect(self) -> Talk:
+        server = self.server
+        try:
+            return open_talk(server, server.secret, server.fingerprint, Timeouts())
+        except TransportError as error:
+            raise ClusterUnreachable(
+                "The TensorFlow cluster has ended, or this task does not reach the driver at "
+                f"{server[0]}:{server[1]}: {error}"
+            ) from None
 
     def _tell(self, driver: Talk, error: TosError) -> bool:
         """Tell the driver what has failed; return whether it is the one to raise it."""
@@ -190,7 +197,7 @@ class FeedRows:
         if not answer.get("ended"):
             return {**answer, "partition": asked["partition"]}
         if self.results:
-            raise _no_results("")
+            raise no_results("")
         return None
 
     def _feed(
@@ -205,7 +212,9 @@ class FeedRows:
             self._explain(driver, asked, _unreachable(answer["name"], error))
             return
         try:
-            yield from _Feeding(node, answer, self).run(rows)
+            given = self.queue, self.results, self.timeout
+            feeding = Feeding(node, answer, *given, lambda text: driver.ask({"waits": text}))
+            yield from feeding.run(rows)
             return
         except ConnectTimeout as error:
             # It hangs: no other attempt is to wait as long.
@@ -238,132 +247,3 @@ def _spark_place() -> tuple[int, int]:
 
     context = TaskContext.get()
     return (0, 0) if context is None else (context.stageId(), context.partitionId())
-
-
-class _Over(Exception):
-    """The node wants no more rows."""
-
-
-class _Feeding:
-    def __init__(self, node: Talk, place: dict[str, Any], task: FeedRows) -> None:
-        self._node, self._name, self._task = node, place["name"], task
-        self._opening = {"open": task.queue, "results": task.results} | {
-            key: place[key] for key in ("feed", "partition", "oldest")
-        }
-        self._sent = self._returned = 0
-        self._owed = False
-        """Whether an answer is still to come."""
-        self._answer: dict[str, Any] = {}
-        """The last one to rows."""
-        self._taken, self._since = -1, monotonic()
-        """Rows that the node had taken when this task last saw it take some, and when that was."""
-
-    def run(self, rows: Iterable[Any]) -> Iterator[Any]:
-        """Feed rows, and yield results."""
-        try:
-            opened = self._open()
-            had = list(map(int, opened["had"]))
-            self._sent = sum(had)
-            yield from self._send(blocks_after(had, int(opened["mark"]), rows))
-            yield from self._rest()
-        except _Over:
-            if self._task.results:
-                raise _no_results(f" of {self._name}") from None
-
-    def _open(self) -> dict[str, Any]:
-        answer, _ = self._node.ask(self._opening)
-        if "refused" in answer:
-            raise ConfigError(answer["refused"])
-        self._await(answer)
-        return self._answer
-
-    def _send(self, blocks: Iterator[Block]) -> Iterator[Any]:
-        """Send blocks of rows, and yield the results that come meanwhile."""
-        for block, count in blocks:
-            self._check(self._settle())
-            self._node.send({"rows": count}, block)
-            self._owed = True
-            self._sent += count
-            if self._task.results:
-                self._settle()
-                yield from self._fetch(0.0)[0]
-        self._settle()
-        self._node.ask({"end": True})
-
-    def _settle(self) -> dict[str, Any]:
-        """Wait for the answer to what was sent last; return it."""
-        if self._owed:
-            self._owed = False
-            self._await(self._node.receive()[0])
-        return self._answer
-
-    def _await(self, answer: dict[str, Any]) -> None:
-        """Wait while the node is busy, from an answer of it on."""
-        self._since = monotonic()
-        while answer.get("busy"):
-            self._check(answer)
-            if not answer.get("other"):
-                self._heed(answer, "its queue is full")
-            answer, _ = self._node.ask({"wait": TURN})
-        self._answer = answer
-
-    def _heed(self, answer: dict[str, Any], waiting: str) -> None:
-        """Raise if the node takes nothing for too long."""
-        taken, now = int(answer.get("taken", 0)), monotonic()
-        if taken != self._taken:
-            self._taken, self._since = taken, now
-        elif now - self._since > self._task.timeout:
-            raise WaitTimeout(self._late(waiting))
-
-    def _check(self, answer: dict[str, Any]) -> None:
-        if "unsendable" in answer:
-            raise DataError(f"A result of node {self._name}: {answer['unsendable']}")
-        state = answer.get("state")
-        if state == FAILED:
-            raise ConnectionClosed(f"Node {self._name} has failed: {answer['failure']}")
-        if state in (TERMINATING, ENDED):
-            raise _Over
-        if state != RUNNING:
-            raise TransportError(f"Expected the state of node {self._name}, got {state!r}.")
-
-    def _fetch(self, seconds: float) -> tuple[list[Any], dict[str, Any]]:
-        answer, payload = self._node.ask({"wait": seconds})
-        found = unpack(payload) if answer.get("results") else []
-        self._returned += len(found)
-        # A node that has given back a result for each row may end.
-        if not found and not (self._task.results and self._returned == self._sent):
-            self._check(answer)
-        return found, answer
-
-    def _rest(self) -> Iterator[Any]:
-        """Wait until all rows are taken and all results have come; yield these."""
-        results = self._task.results
-        self._since = monotonic()
-        while True:
-            found, answer = self._fetch(TURN)
-            yield from found
-            left = int(answer["left"])
-            if not left and not (results and self._returned < self._sent):
-                return
-            if found:
-                self._since = monotonic()
-            self._heed(answer, f"{left} of {self._sent} wait" if left else "")
-
-    def _late(self, waiting: str) -> str:
-        if waiting:
-            return (
-                f"Node {self._name} has taken no row for {self._task.timeout:g} s: {waiting}. Does "
-                "its function read them, with next_batch? Give a longer feed_timeout if a batch "
-                "needs more time."
-            )
-        return (
-            f"Node {self._name} has returned {self._returned} results for {self._sent} rows, and "
-            f"none for {self._task.timeout:g} s. Return one for each row with batch_results."
-        )
-
-
-def _no_results(of: str) -> ConfigError:
-    return ConfigError(
-        f"Expected a node to give back a result for each row, but the function{of} wants no more "
-        "rows. Let it read until should_stop(), and start the cluster again."
-    )

@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
-from tos_notebook.errors import ClusterUnreachable, DataError, TosError, WaitTimeout
+from tests.unit.worker.support import until
+from tos_notebook.errors import ClusterUnreachable, ConfigError, DataError, TosError, WaitTimeout
+from tos_notebook.nodes import feeding, tasks
 from tos_notebook.nodes import inbox as inboxes
-from tos_notebook.nodes import tasks
 from tos_notebook.nodes.blocks import MOST_ROWS, blocks_of
 from tos_notebook.nodes.feed import DataFeed
 from tos_notebook.nodes.feeds import MOST_STAGES, Feed, Feeds
@@ -26,7 +28,7 @@ from tos_notebook.nodes.tasks import FeedRows
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let tasks look again soon."""
-    for module in (inboxes, tasks):
+    for module in (inboxes, feeding, tasks):
         monkeypatch.setattr(module, "TURN", 0.02)
 
 
@@ -126,6 +128,49 @@ def test_results_that_cannot_be_sent_are_named(rig: Rig) -> None:
     in_background(consume)
     with pytest.raises(DataError, match=r"result of node worker:0: .*got builtins\.object"):
         rig.feed([1, 2], results=True)
+
+
+def test_fewer_results_than_rows_are_an_error_once_the_function_waits_for_more_rows(
+    rig: Rig,
+) -> None:
+    def consume() -> None:
+        feed = DataFeed(rig.hub, train_mode=False)
+        while not feed.should_stop():
+            feed.batch_results(feed.next_batch(2)[1:])
+
+    consumer = in_background(consume)
+    with pytest.raises(ConfigError, match="node worker:0 has returned 1 results for 3 rows"):
+        rig.feed([1, 2, 3], results=True, timeout=3600)
+    rig.hub.close_feed()
+    consumer.join(10)
+
+
+def test_a_thread_that_reads_ahead_waits_for_rows_while_another_one_has_results_to_give(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeding, "SILENCE", 0.1)
+    feed, batches = DataFeed(rig.hub, train_mode=False), SimpleQueue[list[int]]()
+
+    def read() -> None:
+        while not feed.should_stop():
+            batches.put(feed.next_batch(1))
+
+    def give() -> None:
+        for number in range(3):
+            if number:
+                # The reader waits for rows meanwhile, and the driver says what is waited for.
+                until(lambda: len(rig.roster.notes) == 1, 10.0)
+            feed.batch_results([-row for row in batches.get()])
+
+    both = [in_background(read), in_background(give)]
+    assert rig.feed([1, 2, 3], results=True, timeout=3600) == [-1, -2, -3]
+    rig.hub.close_feed()
+    for thread in both:
+        thread.join(10)
+    assert list(rig.roster.notes) == [
+        "Node worker:0 has returned 1 results for 3 rows, and none for 0.1 s. Its task "
+        "gives up after 3600 s."
+    ]
 
 
 def test_results_that_a_function_leaves_behind_are_fetched(rig: Rig) -> None:

@@ -60,11 +60,13 @@ def test_each_partition_gets_the_results_of_its_own_rows(parts: list[list[int]],
 
 def test_more_results_than_rows_are_refused() -> None:
     hub = Hub()
-    fed(hub, [1, 2], results=True)
+    (source,) = fed(hub, [1, 2], results=True)
     feed = DataFeed(hub, train_mode=False)
     feed.next_batch(2)
-    with pytest.raises(ConfigError, match="one result for each row"):
+    with pytest.raises(ConfigError, match=r"one result for each row .*got more: 3 for 2\."):
         feed.batch_results([1, 2, 3])
+    # Otherwise its task would have all it waits for, and the error would come too late.
+    assert hub.wait(source, True, 0.0) == []
 
 
 def test_a_feed_for_training_gives_results_back_to_whoever_wants_some() -> None:
