@@ -2,11 +2,9 @@
 
     python feeding_program.py
 
-It starts a second attempt of what seems slow, and loses an executor. Prints a line of JSON for each
-thing that is tried: its name, and what was found.
+It starts a second attempt of what seems slow, and loses an executor. See `trying.try_all`.
 """
 
-import json
 import os
 import signal
 import time
@@ -17,31 +15,17 @@ from typing import Any
 from pyspark import SparkContext, TaskContext
 
 from tests.clusters.standalone import parent
+from tests.clusters.trying import (
+    Tried,
+    add_up,
+    added_up,
+    nodes_of,
+    square,
+    start,
+    try_all,
+    wait_for,
+)
 from tos_notebook.tensorflowonspark import TFCluster
-
-SPARK = TFCluster.InputMode.SPARK
-
-
-def wait_for(found: Callable[[], Any], seconds: float = 120.0) -> None:
-    """Wait for something, not without an end."""
-    deadline = time.monotonic() + seconds
-    while not found() and time.monotonic() < deadline:
-        time.sleep(0.02)
-
-
-def add_up(args: Any, ctx: Any) -> None:
-    """Take all rows, and print how many they are, and their sum."""
-    feed, rows = ctx.get_data_feed(), []
-    while not feed.should_stop():
-        rows += feed.next_batch(10)
-    print(len(rows), sum(rows))
-
-
-def square(args: Any, ctx: Any) -> None:
-    """Give back the square of each row."""
-    feed = ctx.get_data_feed(train_mode=False)
-    while not feed.should_stop():
-        feed.batch_results([row * row for row in feed.next_batch(7)])
 
 
 def attempt() -> int:
@@ -68,14 +52,12 @@ def slow(folder: Path) -> Callable[[int, Iterator[int]], Iterator[int]]:
     return rows
 
 
-def fed(sc: SparkContext, rows: Any, args: Any = None, nodes: int = 2) -> dict[str, Any]:
+def fed(sc: SparkContext, rows: Any, nodes: int = 2) -> dict[str, Any]:
     """Feed rows for two epochs; return how many were taken, and their sum."""
-    cluster = TFCluster.run(sc, add_up, args, nodes, 0, input_mode=SPARK)
+    cluster = start(sc, add_up, nodes=nodes)
     cluster.train(rows(cluster), 2)
     cluster.shutdown(timeout=120)
-    roster = cluster._cluster.roster
-    said = [list(map(int, node.lines[-1].split())) for node in roster.nodes.values()]
-    return {"rows": sum(count for count, _ in said), "total": sum(total for _, total in said)}
+    return added_up(cluster)
 
 
 def feed_twice(sc: SparkContext, folder: Path) -> dict[str, Any]:
@@ -87,7 +69,7 @@ def feed_twice(sc: SparkContext, folder: Path) -> dict[str, Any]:
 
 def infer_twice(sc: SparkContext, folder: Path) -> dict[str, Any]:
     """Spark starts a second attempt of a task that fetches results."""
-    cluster = TFCluster.run(sc, square, None, 2, 0, input_mode=SPARK)
+    cluster = start(sc, square)
     rows = sc.parallelize(range(4000), 4).mapPartitionsWithIndex(slow(folder))
     found = cluster.inference(rows).collect()
     cluster.shutdown(timeout=120)
@@ -139,28 +121,11 @@ def start_twice(sc: SparkContext, folder: Path) -> dict[str, Any]:
     time.sleep(2)
     Path(folder, "two").touch()
     cluster.shutdown(timeout=120)
-    nodes = cluster._cluster.roster.nodes.values()
-    return {"seen": seen, "said": [[node.state, *node.lines] for node in nodes]}
+    return {"seen": seen, "said": [[node.state, *node.lines] for node in nodes_of(cluster)]}
 
 
-TRIED: tuple[Callable[[SparkContext, Path], dict[str, Any]], ...] = (
-    *(feed_twice, infer_twice, start_twice, lose_executor),
-)
-
-
-def main() -> None:
-    """Try all of it with one Spark."""
-    sc = SparkContext()
-    for tried in TRIED:
-        folder = Path(tried.__name__).absolute()
-        folder.mkdir()
-        try:
-            found = tried(sc, folder)
-        except Exception as error:
-            found = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps({"tried": tried.__name__, **found}), flush=True)
-    sc.stop()
+TRIED: tuple[Tried, ...] = (feed_twice, infer_twice, start_twice, lose_executor)
 
 
 if __name__ == "__main__":
-    main()
+    try_all(TRIED)

@@ -2,12 +2,11 @@
 
     python tensorflowonspark_program.py
 
-Prints a line of JSON for each thing that is tried: its name, and what was found. Spark runs as any
-program would start it, without this package's own settings.
+Spark runs as any program would start it, without this package's own settings. See `trying.try_all`.
 """
 
-import json
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,34 +15,25 @@ from typing import Any
 
 from pyspark import SparkContext
 
+from tests.clusters.trying import (
+    Tried,
+    add_up,
+    added_up,
+    nodes_of,
+    square,
+    start,
+    try_all,
+    wait_for,
+)
 from tests.support.served import port_keeper
 from tos_notebook.errors import TosError, WorkerError
 from tos_notebook.nodes.cluster import NodeCluster
 from tos_notebook.nodes.hub import RowQueue
 from tos_notebook.nodes.plan import ClusterOptions, ServerAddress
 from tos_notebook.nodes.talk import open_talk
-from tos_notebook.tensorflowonspark import TFCluster, TFNode
+from tos_notebook.tensorflowonspark import TFCluster
 from tos_notebook.transport.auth import new_secret
 from tos_notebook.transport.sockets import Timeouts
-
-SPARK = TFCluster.InputMode.SPARK
-
-
-def start(sc: SparkContext, main: Any, args: Any = None, nodes: int = 2, **given: Any) -> Any:
-    """Start a cluster that Spark feeds."""
-    return TFCluster.run(sc, main, args, nodes, 0, input_mode=SPARK, **given)
-
-
-def nodes_of(cluster: Any) -> list[Any]:
-    """Return what the driver knows of the nodes, in their order."""
-    return [node for _, node in sorted(cluster._cluster.roster.nodes.items())]
-
-
-def square(args: Any, ctx: Any) -> None:
-    """Give back the square of each row."""
-    feed = TFNode.DataFeed(ctx.mgr, train_mode=False)
-    while not feed.should_stop():
-        feed.batch_results([row * row for row in feed.next_batch(7)])
 
 
 def endless(folder: Path) -> Callable[[int, Any], Iterator[list[float]]]:
@@ -226,25 +216,58 @@ def ask_who_it_is(sc: SparkContext, folder: Path) -> dict[str, Any]:
     return {"places": len(places), "refused": refused, "found": found}
 
 
-TRIED: tuple[Callable[[SparkContext, Path], dict[str, Any]], ...] = (
-    *(leave_early, raise_error, kill_node, feed_unevenly),
+def interrupt(sc: SparkContext, folder: Path) -> dict[str, Any]:
+    """An interrupt ends what waits here, a feed or a pause, and no node."""
+
+    def interrupted(call: Callable[[], Any], begun: Callable[[], bool]) -> bool:
+        def send() -> None:
+            wait_for(begun)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        sender = threading.Thread(target=send)
+        try:
+            sender.start()
+            call()
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sender.join()
+        return False
+
+    def slow(rows: Iterator[int]) -> Iterator[int]:
+        Path(folder, "begun").touch()
+        time.sleep(600)
+        yield from rows
+
+    def main(args: str, ctx: Any) -> None:
+        wait_for(Path(args, "go").exists)
+        print("went")
+
+    # Spark's own handler, which cancels all of its jobs.
+    handler = signal.getsignal(signal.SIGINT)
+    fed, rows = start(sc, add_up), sc.parallelize(range(1000), 4)
+    first = interrupted(
+        lambda: fed.train(rows.mapPartitions(slow), 1), Path(folder, "begun").exists
+    )
+    fed.train(rows, 1)
+    fed.shutdown(timeout=120)
+    signal.signal(signal.SIGINT, handler)
+    own = TFCluster.run(sc, main, str(folder), 2, 0)
+    second = interrupted(
+        lambda: threading.Event().wait(120),
+        lambda: all(node.state == "running" for node in nodes_of(own)),
+    )
+    Path(folder, "go").touch()
+    own.shutdown(timeout=120)
+    states = [[node.state, *node.lines] for node in nodes_of(own)]
+    return {"interrupted": [first, second], **added_up(fed), "own": states}
+
+
+TRIED: tuple[Tried, ...] = (
+    *(leave_early, raise_error, kill_node, feed_unevenly, interrupt),
     *(share_executors, keep_port, send_blocks, ask_who_it_is),
 )
 
 
-def main() -> None:
-    """Try all of it with one Spark."""
-    sc = SparkContext()
-    for tried in TRIED:
-        folder = Path(tried.__name__).absolute()
-        folder.mkdir()
-        try:
-            found = tried(sc, folder)
-        except Exception as error:
-            found = {"error": f"{type(error).__name__}: {error}"}
-        print(json.dumps({"tried": tried.__name__, **found}), flush=True)
-    sc.stop()
-
-
 if __name__ == "__main__":
-    main()
+    try_all(TRIED)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import pytest
 
 from tests.clusters import application
 from tests.clusters.standalone import Standalone
+from tests.clusters.trying import found_in
 
 PROGRAM = Path(__file__).with_name("feeding_program.py")
 
@@ -36,9 +36,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
             cluster.add_node(host=host)
         settings = {**SETTINGS, "spark.master": cluster.master}
         lines = application.run(PROGRAM, folder=folder, settings=settings)
-    made = [json.loads(line) for line in lines if line.startswith('{"tried"')]
-    sys.stdout.write("\n".join(map(str, made)))
-    return {each.pop("tried"): each for each in made}
+    made = found_in(lines)
+    sys.stdout.write("\n".join(map(str, made.items())))
+    return made
 
 
 def test_a_task_that_feeds_twice_at_once_feeds_each_row_once(found: dict[str, Any]) -> None:

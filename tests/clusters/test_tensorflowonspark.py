@@ -6,7 +6,6 @@ end can release them. Seconds are printed.
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import pytest
 
 from tests.clusters import application
 from tests.clusters.standalone import Standalone
+from tests.clusters.trying import found_in
 
 PROGRAM = Path(__file__).with_name("tensorflowonspark_program.py")
 
@@ -45,9 +45,9 @@ def found(kind: str, standalone: Standalone, tmp_path_factory: pytest.TempPathFa
         }
     folder = tmp_path_factory.mktemp(kind)
     lines = application.run(PROGRAM, folder=folder, settings=settings)
-    made = [json.loads(line) for line in lines if line.startswith('{"tried"')]
-    sys.stdout.write("\n".join(map(str, made)))
-    return {each.pop("tried"): each for each in made}
+    made = found_in(lines)
+    sys.stdout.write("\n".join(map(str, made.items())))
+    return made
 
 
 def test_a_consumer_that_ends_early_releases_the_feeders(found: Found) -> None:
@@ -78,6 +78,15 @@ def test_a_node_that_dies_is_named_or_lets_the_cluster_begin_again(found: Found,
 def test_partitions_of_any_size_are_taken_to_the_last_row(found: Found) -> None:
     rows = [*range(1000), 1000]
     assert found["feed_unevenly"] == {"rows": 2 * len(rows), "total": 2 * sum(rows)}
+
+
+def test_an_interrupt_ends_a_wait_and_no_node(found: Found) -> None:
+    assert found["interrupt"] == {
+        "interrupted": [True, True],
+        "rows": 1000,
+        "total": sum(range(1000)),
+        "own": [["done", "went"]] * 2,
+    }
 
 
 def test_nodes_know_themselves_without_a_file_and_share_executors(found: Found) -> None:

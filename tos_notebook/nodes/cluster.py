@@ -21,7 +21,7 @@ from ..cluster.executors import (
     worker_ports,
 )
 from ..cluster.files import default_fs
-from ..cluster.jobs import cancel, named
+from ..cluster.jobs import cancel, named, spare_jobs
 from ..cluster.reach import listening_host
 from ..errors import (
     ClusterUnreachable,
@@ -97,6 +97,7 @@ class NodeCluster:
         claim: Claim = no_claim,
         wait: bool = True,
     ) -> None:
+        spare_jobs()
         self.sc, self.options = sc, options
         self.number = next(_numbers)
         address = host, port = contact_host(sc), contact_port(sc)
