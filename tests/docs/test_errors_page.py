@@ -37,6 +37,7 @@ OTHERS = {
     ("worker.loading", "ValueError()"): "caught there: a column of rows",
     ("transport.sockets", "TimeoutError"): "what a socket raises",
     ("lab.targets", "ValueError()"): "to JupyterLab's page, which nobody types",
+    ("magics.cell", "_without_frames()"): "the cell's own error: what is no Python",
     ("magics", "TraitError()"): "what a trait raises; %tos_config makes a ConfigError of it",
     ("magics.options", "argparse.ArgumentError()"): "caught there, becomes a UsageError",
     ("magics.options", "argparse.ArgumentTypeError()"): "the same",

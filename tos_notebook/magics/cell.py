@@ -87,10 +87,14 @@ def run_cell(shell: Any, cell: str, header: str, graphs: bool = True) -> Ran:
     Exception
         What the cell raised; IPython shows it as if the cell had no magic.
     """
-    code = shell.transform_cell(cell)
     comment = f"# {header}\n"
-    name = shell.compile.cache(comment + code, shell.execution_count, raw_code=comment + cell)
-    tree = shell.transform_ast(shell.compile.ast_parse(comment + code, filename=name))
+    try:
+        code = shell.transform_cell(cell)
+        name = shell.compile.cache(comment + code, shell.execution_count, raw_code=comment + cell)
+        tree = shell.compile.ast_parse(comment + code, filename=name)
+    except SyntaxError as error:
+        raise _without_frames(shell, error) from None
+    tree = shell.transform_ast(tree)
     graph = graphs and is_graph_code(tree, shell.user_ns)
     before = dict(shell.user_ns)
     place: AbstractContextManager[Any] = nullcontext()
@@ -105,14 +109,32 @@ def run_cell(shell: Any, cell: str, header: str, graphs: bool = True) -> Ran:
     return Ran(graph, frozenset(bound), frozenset(names(tree)))
 
 
+def _without_frames(shell: Any, error: SyntaxError) -> Exception:
+    """Return what IPython shows as a cell's own syntax error: nothing of it has run.
+
+    To one that is raised by code, as by a magic, it adds that code's frames.
+    """
+
+    def render(self: Exception) -> Any:
+        return shell.SyntaxTB.structured_traceback(type(error), error, [])
+
+    kind = type(type(error).__name__, (Exception,), {"_render_traceback_": render})
+    raised: Exception = kind(str(error))
+    return raised
+
+
 def _execute(shell: Any, tree: ast.Module, name: str) -> None:
     body, last = tree.body, []
     if body and isinstance(body[-1], ast.Expr):
         body, last = body[:-1], body[-1:]
     parts = [(ast.Module(body, []), "exec"), (ast.Interactive(last), "single")]
     try:
-        for part, mode in parts:
-            exec(shell.compile(part, name, mode), shell.user_global_ns, shell.user_ns)
+        codes = [shell.compile(part, name, mode) for part, mode in parts]
+    except SyntaxError as error:
+        raise _without_frames(shell, error) from None
+    try:
+        for code in codes:
+            exec(code, shell.user_global_ns, shell.user_ns)
     except BaseException as error:
         _show_as_users(shell, error)
         raise

@@ -179,11 +179,25 @@ def _frames(traceback: str) -> list[str]:
     return [line for line in traceback.splitlines() if "Cell In" not in line and "#" not in line]
 
 
-def test_a_syntax_error_of_the_cell_points_to_its_line(cells: Cells, engine: Engine) -> None:
-    output = cells.fails(f"{TRAIN}\nx = 1\ny = = 2")
-    assert "SyntaxError" in output
-    assert "y = = 2" in output
-    assert "line 3" in output
+@pytest.mark.parametrize("header", [TRAIN, "%%tos_cluster --workers 1"])
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("x = 1\ny = = 2", "SyntaxError: invalid syntax"),
+        ("x = 1\n  y = 2", "IndentationError: unexpected indent"),
+        ("x = 1\nreturn x", "SyntaxError: 'return' outside function"),
+    ],
+)
+def test_a_syntax_error_of_the_cell_looks_as_without_the_magic(
+    cells: Cells, engine: Engine, header: str, body: str, said: str
+) -> None:
+    plain = cells.fails(f"# a comment\n{body}")
+    magic = cells.fails(f"{header}\n{body}")
+    assert said in magic
+    assert f"In[{cells.shell.execution_count}], line 3" in magic
+    assert _frames(magic) == _frames(plain)
+    result = cells.shell.run_cell(f"{header}\n{body}")
+    assert type(result.error_in_exec).__name__ == said.partition(":")[0]
 
 
 @pytest.mark.parametrize(
