@@ -17,6 +17,7 @@ from ..cluster.executors import (
     contact_host,
     contact_port,
     encrypts_loopback,
+    is_local,
     where_to_look,
     worker_ports,
 )
@@ -118,6 +119,8 @@ class NodeCluster:
             ports=ports,
             tensorboard=options.tensorboard,
             log_dir=options.log_dir,
+            # The executor's log is this process's own there.
+            echo=not (options.shown and is_local(sc)),
         )
         self._job: Future[None] = Future()
         self._local: list[Future[None]] = []

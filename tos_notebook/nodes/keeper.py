@@ -90,7 +90,7 @@ class Keeper:
         with hold_port(self.plan.ports) as port:
             number = port.getsockname()[1]
             body = Body(self.plan, self.number, self.main, self.args, talk.host, port)
-            node = Kept(start(body, self.fork))
+            node = Kept(start(body, self.fork), self.plan.echo)
         try:
             with self._board(talk.host) as board:
                 self._keep(talk, node, (number, board), environment, registered)

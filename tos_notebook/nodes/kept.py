@@ -28,10 +28,17 @@ GRACE = 2.0
 
 
 class Kept:
-    """A node's process: what it tells and prints, and how it ends."""
+    """A node's process: what it tells and prints, and how it ends.
 
-    def __init__(self, process: Process) -> None:
-        self.process = process
+    Parameters
+    ----------
+    process : Process
+    echo : bool
+        Whether what it prints is printed here, too.
+    """
+
+    def __init__(self, process: Process, echo: bool = True) -> None:
+        self.process, self._echoes = process, echo
         self._orders = os.fdopen(process.orders, "wb")
         self._lock = threading.Lock()
         self._lines: deque[str] = deque(maxlen=MOST_NEWS)
@@ -62,8 +69,9 @@ class Kept:
                 with self._lock:
                     self._lines.append(text[:LONGEST_LINE])
                 # To the executor's log, where one would look.
-                with suppress(OSError):
-                    os.write(2, line)
+                if self._echoes:
+                    with suppress(OSError):
+                        os.write(2, line)
 
     def wait_for_inbox(self, timeout: float = 60.0) -> dict[str, Any]:
         """Wait until the node takes rows; return where.

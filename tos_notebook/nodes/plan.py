@@ -61,6 +61,8 @@ class ClusterOptions:
     log_dir: str | None = None
     timeout: float = 600.0
     restarts: int = 0
+    shown: bool = False
+    """Whether whoever starts it shows what nodes print: this process need not print it, too."""
     local: Sequence[int] = field(default=())
     """Numbers of nodes that run in the driver's own machine."""
 
@@ -95,6 +97,8 @@ class NodePlan:
         The folder that TensorBoard shows.
     start : int
         How often the cluster has begun again.
+    echo : bool
+        Whether what nodes print goes to their executors' logs, too.
     """
 
     server: ServerAddress
@@ -107,6 +111,7 @@ class NodePlan:
     tensorboard: bool = False
     log_dir: str | None = None
     start: int = 0
+    echo: bool = True
 
     def task_of(self, number: int) -> tuple[str, int]:
         """Return job and task of a node; ``("default", -1)`` if it belongs to no job."""

@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -103,6 +103,7 @@ class ClusterRun:
         self._partitions = 0
         self._state, self._over = STARTING, False
         self._error: TosError | None = None
+        options = replace(options, shown=True)
         self._cluster = NodeCluster(sc, main, args, options, claim, wait=False)
         self._roster = self._cluster.roster
         in_thread(f"tos-cluster-run-{self.number}", self._run)

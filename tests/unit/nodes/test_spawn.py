@@ -102,6 +102,22 @@ def test_a_progress_bar_without_line_ends_is_shown_and_takes_no_memory() -> None
         os.close(orders)
 
 
+@pytest.mark.parametrize("echo", [True, False])
+def test_what_a_node_prints_is_not_printed_twice_where_someone_shows_it(
+    capfd: pytest.CaptureFixture[str], echo: bool
+) -> None:
+    (orders, to_orders), (from_news, news), (from_output, output) = (os.pipe() for _ in "123")
+    sleeping = subprocess.Popen(["sleep", "60"])
+    sleeping.returncode = 0
+    kept = Kept(Process(sleeping.pid, to_orders, from_news, from_output), echo)
+    os.write(output, b"hello\n")
+    for descriptor in (output, news, orders):
+        os.close(descriptor)
+    kept.kill()
+    assert kept.last_lines() == ["hello"]
+    assert capfd.readouterr().err == ("hello\n" if echo else "")
+
+
 def test_a_failure_has_no_frames_of_what_has_called_the_function(
     body: Body, monkeypatch: pytest.MonkeyPatch
 ) -> None:
