@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.client import HTTPException
 from pathlib import Path
@@ -172,6 +173,28 @@ def test_a_node_that_is_killed_ends_the_cluster_with_an_error_that_names_it(
         assert states(cluster)["worker:0"] == "stopped"
         node = cluster._cluster.roster.failure
         assert list(node.lines) == ["so far so good"]
+
+
+def test_a_node_that_is_lost_before_all_are_there_is_an_error_when_no_other_takes_its_place(
+    spark_context: Any, tmp_path: Path
+) -> None:
+    def late(job: str, index: int, cluster: Sequence[Any]) -> dict[str, str]:
+        while job == "ps" and not Path(folder, "go").exists():
+            time.sleep(0.02)
+        return {}
+
+    folder = str(tmp_path)
+    options = ClusterOptions({"ps": [0], "worker": [1, 2]}, feed=True, local=[0])
+    cluster = NodeCluster(spark_context, square, None, options, late, wait=False)
+    try:
+        # Spark has nothing to start again: the tasks of both workers have ended.
+        until(cluster._job.done, 60)
+        os.kill(cluster.roster.nodes[2].meta["pid"], signal.SIGKILL)
+        with pytest.raises(WorkerError, match=r"SIGKILL ended it.*worker:1"):
+            cluster.wait_until_whole()
+    finally:
+        (tmp_path / "go").touch()
+        cluster.stop()
 
 
 def test_parameter_servers_end_when_all_workers_have(spark_context: Any) -> None:

@@ -38,7 +38,7 @@ from .failure import node_error
 from .feeder import Feeder
 from .keeper import Claim, no_claim
 from .plan import ClusterOptions, NodePlan, spec_of
-from .roster import Roster
+from .roster import Node, Roster
 from .server import NodeServer
 from .starting import Starting
 from .tasks import FeedRows
@@ -191,7 +191,7 @@ class NodeCluster:
             each.add_done_callback(lambda _: roster.wake())
 
         def settled() -> bool:
-            over = roster.stopping or roster.failure is not None
+            over = roster.stopping or self._failure is not None
             return over or roster.whole or self._error is not None
 
         if not roster.wait_for(settled, self.options.timeout):
@@ -213,7 +213,7 @@ class NodeCluster:
         TosError
             Spark could not start the nodes.
         """
-        failed = self.roster.failure
+        failed = self._failure
         if failed is not None:
             raise node_error(self.sc, failed)
         error = self._error
@@ -222,6 +222,11 @@ class NodeCluster:
             if isinstance(found, TosError):
                 raise found from found.__cause__
             raise ClusterUnreachable(f"Spark could not start the nodes: {error}") from error
+
+    @property
+    def _failure(self) -> Node | None:
+        """The node that has failed, or was lost when Spark starts no other in its place."""
+        return self.roster.failure or (self.roster.lost if self._job.done() else None)
 
     @property
     def _error(self) -> Exception | None:

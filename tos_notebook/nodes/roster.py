@@ -165,8 +165,6 @@ class Roster:
                         f"Expected one node of each number, but {before.name} on "
                         f"{before.meta.get('host')} is number {number} already."
                     )
-                if before is not None:
-                    self.reservations.remove(before.meta)
                 self.nodes[int(number)] = node
             self.reservations.append(node.meta)
             self.changed.notify_all()
@@ -196,6 +194,14 @@ class Roster:
     def whole(self) -> bool:
         """Whether all nodes have registered."""
         return self.remaining <= 0
+
+    @property
+    def lost(self) -> Node | None:
+        """A node that was lost before all were there, and has not come again."""
+        with self.changed:
+            if self.whole:
+                return None
+            return next((node for node in self.nodes.values() if node.state == LOST), None)
 
     @property
     def registered(self) -> int:
@@ -242,8 +248,10 @@ class Roster:
             node.message, node.frames, node.feeding = message, list(frames), False
             if self.stopping and state == LOST:
                 state = STOPPED
-            # A node that is lost before the cluster is whole may come again.
-            if self.failure is None and (state == FAILED or (state == LOST and self.whole)):
+            if state == LOST and not self.whole:
+                # It may come again, and is missing until then.
+                self.reservations = [each for each in self.reservations if each is not node.meta]
+            elif self.failure is None and state in (FAILED, LOST):
                 self.failure = node
             self._enter(node, state)
 

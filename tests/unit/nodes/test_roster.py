@@ -38,9 +38,11 @@ def test_a_number_is_given_once_unless_its_node_was_lost_before_all_were_there()
     with pytest.raises(RemoteProtocolError, match="number 0 already"):
         roster.add(meta(0))
     roster.end(first, LOST, "gone")
-    assert roster.failure is None
-    joined(roster, 0, 1)
-    assert roster.whole
+    assert (roster.failure, roster.lost) == (None, first)
+    joined(roster, 1)
+    assert (roster.whole, roster.remaining) == (False, 1)
+    joined(roster, 0)
+    assert (roster.whole, roster.lost) == (True, None)
     roster.end(roster.nodes[0], LOST, "gone again")
     assert roster.failure is roster.nodes[0]
     with pytest.raises(RemoteProtocolError):
