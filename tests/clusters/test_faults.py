@@ -37,7 +37,7 @@ def run(module: str, *options: str) -> str:
 
 STANDALONE = [
     *("worker/asp", "worker/ssp:3", "worker/bsp", "executor/asp", "node/ssp:3", "node/bsp"),
-    "executor/allreduce:ring",
+    *("worker/tensorflow", "executor/allreduce:ring"),
 ]
 
 YARN = ["worker/asp", "worker/ssp:3", "executor/asp"]
