@@ -36,7 +36,9 @@ def started(spark_context: Any) -> Iterator[Any]:
     assert not [t.name for t in threading.enumerate() if t.name.startswith("tos-cluster-run")]
 
 
-def test_nodes_tell_their_states_and_their_lines(started: Any) -> None:
+def test_nodes_tell_their_states_and_their_lines(
+    started: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     def main(args: Any, ctx: NodeContext) -> None:
         sys.stdout.write(f"I am {ctx.job_name} {ctx.task_index}\n")
 
@@ -52,7 +54,7 @@ def test_nodes_tell_their_states_and_their_lines(started: Any) -> None:
     assert run.new_lines(seen) == [("worker:0", "I am worker 0"), ("worker:1", "I am worker 1")]
     assert run.new_lines(seen) == []
     held = "The nodes hold all 2 slots of Spark. Other Spark jobs wait until the cluster has ended."
-    assert state["notes"] == [held]
+    assert (state["notes"], caplog.messages) == ([held], [])
 
 
 def test_all_epochs_are_fed_and_counted(started: Any, spark_context: Any) -> None:

@@ -197,7 +197,9 @@ def test_a_node_that_is_lost_before_all_are_there_is_an_error_when_no_other_take
         cluster.stop()
 
 
-def test_parameter_servers_end_when_all_workers_have(spark_context: Any) -> None:
+def test_parameter_servers_end_when_all_workers_have(
+    spark_context: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     def main(args: Any, ctx: NodeContext) -> None:
         if ctx.job_name in ("ps", "evaluator"):
             while True:
@@ -207,6 +209,8 @@ def test_parameter_servers_end_when_all_workers_have(spark_context: Any) -> None
     with running(spark_context, main, nodes=3, **given) as cluster:
         cluster.shutdown(timeout=60)
         assert states(cluster) == {"ps:0": "stopped", "evaluator:0": "stopped", "worker:0": "done"}
+    # Nobody shows the notes of this cluster.
+    assert "The nodes hold all 2 slots of Spark" in caplog.text
 
 
 def test_the_port_is_kept_for_tensorflow_until_it_takes_it(spark_context: Any) -> None:

@@ -148,7 +148,7 @@ class NodeCluster:
             plan = replace(self._plan, start=start)
             starting = Starting(self.sc, self.options, plan, *self._given)
             if starting.note and not again:
-                self.roster.note(starting.note)
+                self.roster.note(starting.note, log=not self.options.shown)
             self._local = starting.here()
             self._job = starting.on_executors(f"TensorFlow cluster {self.number}", self._group)
 

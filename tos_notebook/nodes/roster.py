@@ -130,9 +130,10 @@ class Roster:
             self._forget()
             self.changed.notify_all()
 
-    def note(self, text: str) -> None:
-        """Log a sentence, and keep its first line for people."""
-        logger.warning("%s", text)
+    def note(self, text: str, log: bool = True) -> None:
+        """Keep a text's first line for people, and log all of it, unless they see notes anyway."""
+        if log:
+            logger.warning("%s", text)
         with self.changed:
             self.notes.append(text.partition("\n")[0])
             self.changed.notify_all()
