@@ -15,6 +15,14 @@ from .plan import NodePlan
 FIXED = "TENSORBOARD_PORT"
 """The executor's environment variable that names the port."""
 
+RUN = """\
+import runpy, sys
+from tos_notebook.nodes.spawn import die_with
+die_with(int(sys.argv.pop(1)))
+runpy.run_module("tensorboard.main", run_name="__main__", alter_sys=True)
+"""
+"""Runs it, as long as the process lives that is named first: Spark may kill that."""
+
 END = 5.0
 """Seconds for it to end, once it was asked to."""
 
@@ -61,7 +69,7 @@ class Board:
         port = int(os.environ.get(FIXED, 0)) or _free_port(host)
         self._process = subprocess.Popen(
             [
-                *(sys.executable, "-m", "tensorboard.main", "--reload_multifile=True"),
+                *(sys.executable, "-c", RUN, str(os.getpid()), "--reload_multifile=True"),
                 *(f"--logdir={log_dir}", f"--host={host}", f"--port={port}"),
             ],
             stdin=subprocess.DEVNULL,

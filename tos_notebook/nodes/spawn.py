@@ -87,7 +87,7 @@ def _fork(body: Body, orders: int, news: int, output: int) -> int:
         return pid
     code = 1
     try:
-        _die_with(parent)
+        die_with(parent)
         _keep_only(orders, news, body.port.fileno(), output)
         _run(body, orders, news)
         code = 0
@@ -142,8 +142,8 @@ def _run(body: Body, orders: int, news: int) -> None:
     body.run(os.fdopen(orders, "rb"), os.fdopen(news, "wb"))
 
 
-def _die_with(parent: int) -> None:
-    """Let the kernel end this process when its parent's thread ends."""
+def die_with(parent: int) -> None:
+    """Let the kernel end this process when the thread of its parent that has started it ends."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -177,7 +177,7 @@ def _spawn(body: Body, orders: int, news: int, output: int) -> int:
 def main(arguments: Sequence[str]) -> NoReturn:
     """Be a node in a new Python: its function comes from its parent, by a pipe of theirs."""
     parent, orders, news, port = map(int, arguments)
-    _die_with(parent)
+    die_with(parent)
     plan, number, function, args, host = pickle.load(sys.stdin.buffer)
     held = socket.socket(fileno=port)
     _run(Body(plan, number, function, args, host, held), orders, news)

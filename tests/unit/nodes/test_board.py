@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -68,3 +70,33 @@ def test_one_that_runs_has_nothing_to_tell_and_ends_with_its_node(
         assert board.news() == {}
         assert Path(f"/proc/{board.pid}").exists()
     assert not Path(f"/proc/{board.pid}").exists()
+
+
+def test_one_whose_keeper_is_killed_ends_too(tmp_path: Path) -> None:
+    code = "\n".join(
+        [
+            "import sys",
+            "from tos_notebook.nodes.board import Board",
+            "board = Board(sys.argv[1], '127.0.0.1')",
+            "print(board.pid, flush=True)",
+            "sys.stdin.read()",
+        ]
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as keeper:
+        assert keeper.stdout is not None
+        pid = int(keeper.stdout.readline())
+        assert "tensorboard.main" in running(pid)
+        keeper.kill()
+    until(lambda: not running(pid))
+
+
+def running(pid: int) -> str:
+    """Return a process's command line; nothing if it has ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    return ""
