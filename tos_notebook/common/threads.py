@@ -102,7 +102,11 @@ class SerialExecutor:
 
 
 def in_thread(name: str, call: Callable[[], Result]) -> Future[Result]:
-    """Make a call on a thread of its own, which does not keep the process alive."""
+    """Make a call on a thread of its own, which does not keep the process alive.
+
+    From Python 3.12 on, a process that ends starts no more threads. What is called then, such as by
+    `atexit`, is made at once.
+    """
     outcome: Future[Result] = Future()
 
     def run() -> None:
@@ -113,7 +117,12 @@ def in_thread(name: str, call: Callable[[], Result]) -> Future[Result]:
         else:
             outcome.set_result(result)
 
-    threading.Thread(target=run, name=name, daemon=True).start()
+    try:
+        threading.Thread(target=run, name=name, daemon=True).start()
+    except RuntimeError as error:
+        if "interpreter shutdown" not in str(error):
+            raise
+        run()
     return outcome
 
 
