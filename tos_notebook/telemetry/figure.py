@@ -12,6 +12,7 @@ import numpy.typing as npt
 from ..events import Validated
 from ..readable import one_line
 from ..theory.predictions import gauges, mean_staleness
+from .figure_marks import draw_steering
 from .history import History
 
 if TYPE_CHECKING:
@@ -69,7 +70,8 @@ def figure(history: History, validation: Sequence[Validated] = ()) -> go.Figure:
     Returns
     -------
     plotly.graph_objects.Figure
-        Loss over samples (each milestone thin, smoothed thick, validation with markers); samples
+        Loss over samples (each milestone thin, smoothed thick, validation with markers, and a
+        dotted line where each command came into force, but for pauses); samples
         per second over time; milestones of each executor over time, or of each partition if
         there is but one executor; how many milestones had which staleness. Time counts from
         the beginning of the first milestone. The staleness has its mean marked, and the mean that
@@ -92,6 +94,7 @@ def figure(history: History, validation: Sequence[Validated] = ()) -> go.Figure:
     evaluations = list(validation or history.validated)
     if len(frame):
         _draw_loss(drawing, frame)
+        draw_steering(drawing, history, frame["samples"].cumsum().to_numpy(np.float64), 1, 1)
         _draw_throughput(drawing, frame)
         _draw_milestones(drawing, frame)
         if history.stale:
@@ -241,6 +244,8 @@ def _draw_staleness(drawing: go.Figure, frame: pd.DataFrame) -> None:
         text=[f"{beyond * width} and more" if n == beyond else "" for n in range(len(counts))],
         textposition="outside",
         constraintext="none",
+        # Of the last bar it is wider than what is left of the panel.
+        cliponaxis=False,
         name="milestones",
         marker={"color": COLORS[2]},
         showlegend=False,

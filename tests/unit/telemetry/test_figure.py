@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.unit.telemetry.samples import milestone, started
-from tos_notebook.events import Validated
+from tos_notebook.events import CommandAccepted, CommandApplied, Validated
 from tos_notebook.telemetry.figure import (
     INTERVALS,
     LINES,
@@ -270,3 +270,18 @@ def test_where_nobody_counts_how_stale_steps_are_the_time_of_workers_is_drawn() 
     assert "nobody counts" in why
     assert result.frame()["staleness"].isna().all()
     assert result.workers()[["staleness_mean", "staleness_max"]].isna().all(axis=None)
+
+
+def test_a_line_stands_where_a_command_came_into_force() -> None:
+    record = history(4)
+    record(CommandAccepted(4.5, "set", "learning_rate=0.5"))
+    record(CommandApplied(4.6, "set", "learning_rate=0.5"))
+    record(CommandAccepted(4.7, "pause", ""))
+    record(CommandApplied(4.8, "pause", ""))
+    record(CommandAccepted(4.9, "set", "codec=<b>"))
+    drawing = figure(record)
+    loss = [shape for shape in drawing.layout.shapes if shape.xref == "x"]
+    assert [shape.x0 for shape in loss] == [40.0]
+    texts = [note.text for note in drawing.layout.annotations]
+    assert "learning_rate=0.5" in texts
+    assert not any("codec" in text for text in texts), "it is only asked for"
