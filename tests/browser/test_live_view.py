@@ -48,6 +48,7 @@ def test_without_the_plug_in_a_person_watches_steers_reloads_and_stops(
     view.reaches(before + 20)
     view.part("loss-chart").locator("canvas").first.wait_for()
     picture("training")
+    looks_closer(page, view)
 
     # By what a screen reader says of it, and by what it is told then.
     view.root.get_by_role("button", name="Pause").click()
@@ -87,3 +88,25 @@ def test_without_the_plug_in_a_person_watches_steers_reloads_and_stops(
     view.stop()
     view.becomes("stopped")
     picture("stopped")
+
+
+def looks_closer(page: Any, view: View) -> None:
+    """Drag over a part of the loss, read it in both charts, and return to all of it."""
+    plots = view.root.locator(".u-over")
+    box = plots.nth(0).bounding_box()
+    y = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + 0.2 * box["width"], y)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 0.6 * box["width"], y, steps=4)
+    page.mouse.up()
+    view.part("live").wait_for()
+    # One cursor in both charts, where the pointer is over one of them.
+    lines = view.root.locator(".u-cursor-x")
+    assert all("-10px" not in line.get_attribute("style") for line in lines.all())
+    view.part("live").click()
+    view.part("live").wait_for(state="hidden")
+    hide = view.part("loss-chart").locator(".tos-curve")
+    hide.click()
+    assert hide.get_attribute("aria-pressed") == "false"
+    hide.click()
+    assert hide.get_attribute("aria-pressed") == "true"

@@ -11,7 +11,8 @@ from ..readable import all_readable, counted, shortened
 from .failure import in_parts
 from .news import Failure
 from .numbers import span
-from .picture import LEFT, MOST_NAME, MOST_ROWS, TABLE, alarm
+from .picture import alarm
+from .picture_workers import LEFT, MOST_NAME, MOST_ROWS, TABLE
 from .workers import OVER
 
 MOST_LINE = 500

@@ -20,8 +20,11 @@ SPARK = 40
 NEWS = 400
 """Milestones in one delta at most: a lane has room for no more in its fifth of a second."""
 
+WORK = "work"
+"""The split of what the work itself was like."""
+
 Split = tuple[str, str]
-"""Name of a series, and training or validation."""
+"""Name of a series, and training, validation or `WORK`."""
 
 
 class Curves:
@@ -43,11 +46,13 @@ class Curves:
         self.best: dict[str, Best] = {}
         self._samples = 0
         self._started = 0.0
+        self._lockstep = False
         self._validated: dict[str, float | None] = {}
 
     def start(self, event: RunStarted) -> None:
         """Begin to count time here."""
         self._started = event.time
+        self._lockstep = event.lockstep
         self.size = event.samples
 
     def milestone(self, event: MilestoneCommitted) -> None:
@@ -59,6 +64,10 @@ class Curves:
         self._of("loss", "training").add(*place, event.loss, weight)
         for name, value in event.metrics.items():
             self._of(name, "training").add(*place, value, weight)
+        bytes_ = event.bytes_up + event.bytes_down
+        self._of("bytes per sample", WORK).add(*place, bytes_ / weight, weight)
+        if event.staleness is not None and not self._lockstep:
+            self._of("staleness", WORK).add(*place, event.staleness, weight)
 
     def epoch_finished(self, event: EpochFinished) -> None:
         """Learn how large the data is, where the start did not say."""

@@ -237,11 +237,11 @@ class RunModel:
         if self._stalls.pop(event.cause, None) is not None:
             self._timeline.moves_again(time, event)
 
-    def _moved(self, event: events.StateChanged, _: float) -> None:
+    def _moved(self, event: events.StateChanged, time: float) -> None:
         before, self._state = self._state, str(event.state)
         if before == "paused" and self._state == "running":
             self._workers.calm(event.time)
-            self._timeline.settle("unpause", "in force")
+            self._timeline.settle("unpause", "in force", time)
         if self._state == "failed" and self._failure is not None:
             # The run's own words follow at its end; these are the same, sooner.
             self._error = failure(self._failure, None)
@@ -250,7 +250,7 @@ class RunModel:
         self._ended, self._state = event.time, event.outcome
         self._reason = event.reason
         self._curves.close()
-        self._timeline.end()
+        self._timeline.end(time)
         if event.reason is not None:
             self._timeline.say(time, "info", f"{event.outcome}: {event.reason}")
         if event.error is not None:

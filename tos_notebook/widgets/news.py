@@ -161,6 +161,7 @@ class SeriesHead(TypedDict):
 
     name: str
     split: str
+    """``"training"``, ``"validation"``, or ``"work"`` for what the work itself was like."""
     length: int
 
 
@@ -172,6 +173,8 @@ class CommandEntry(TypedDict):
     changes: dict[str, str]
     detail: str
     stage: str
+    since: float | None
+    """When it came into force or was refused; None before."""
     when: str
 
 

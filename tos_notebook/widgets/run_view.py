@@ -16,9 +16,6 @@ from .model import model_of
 from .picture import bundle
 from .pump import PUMP, Pump
 
-RUN = "application/vnd.tos-notebook.run+json"
-"""Names a run that trains, for a front end with a plug-in that shows it by its own means."""
-
 
 def view(run: Run) -> RunView:
     """Return a live view of a run, to stand at the end of a cell or to `show`.
@@ -111,13 +108,6 @@ class RunView(LiveView):
 
     def _send(self, now: float, over: bool) -> None:
         self._feed.tick(now, last=over)
-
-    def _named(self) -> dict[str, Any]:
-        if not self.model.announced:
-            return {}
-        facts = self._facts()
-        named = {"run": facts["id"], "number": facts["number"], "name": facts["name"]}
-        return {RUN: named}
 
     def _hello(self) -> None:
         self._feed.hello()

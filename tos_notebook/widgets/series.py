@@ -109,6 +109,32 @@ class Series:
         self.generation += 1
 
 
+def thinned(points: npt.NDArray[np.float64], limit: int) -> npt.NDArray[np.float64]:
+    """Merge neighbors until few enough points are left; the last one stays as it is.
+
+    Parameters
+    ----------
+    points : ndarray, shape (4, n), float64
+        Columns of `ROWS`.
+    limit : int
+        Points at most, 2 or more.
+
+    Returns
+    -------
+    ndarray, shape (4, m), float64, with m <= `limit`
+    """
+    count = points.shape[1]
+    if count <= limit:
+        return points
+    group = -(-count // (limit - 1))
+    whole = count // group
+    parts = np.ones((_FINITE + 1, whole, group))
+    parts[: len(ROWS)] = points[:, : whole * group].reshape(len(ROWS), whole, group)
+    parts[_FINITE] = np.isfinite(parts[3])
+    # The end is what a reader looks for.
+    return np.hstack([merged(parts)[: len(ROWS)], points[:, -1:]])
+
+
 def merged(parts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Merge neighbors: columns of `ROWS`, weight, finite weight.
 

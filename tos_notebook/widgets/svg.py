@@ -9,51 +9,65 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from .numbers import words
-from .series import LARGEST, merged
+from .axes import Axis
+from .marks import Band, Flag
+from .series import LARGEST
 
-WIDTH, HEIGHT = 640, 260
-LEFT, RIGHT, TOP, BOTTOM = 64, 30, 24, 40
+WIDTH, HEIGHT = 820, 230
+LEFT, RIGHT, TOP, BOTTOM = 52, 14, 42, 24
 
-POINTS = 400
-"""Of one curve at most: more would be narrower than a pixel or two."""
+NARROWEST = 660
+"""Pixels to which a page may shrink an image: smaller letters could not be read."""
 
-COLOURS = {"training": "#2a7fc9", "validation": "#d9762b"}
+COLOURS = {"training": "#1f6fb4", "validation": "#b8430b"}
+SHADES = {"pause": "#6e7781", "chaos": "#b3261e"}
 
 INK, GROUND = "#1f2328", "#ffffff"
 
 SPREAD = 100.0
 """From this ratio of the largest to the smallest value on, the axis is logarithmic."""
 
-Curve = tuple[str, npt.NDArray[np.float64], npt.NDArray[np.float64]]
+LEAST, MOST = 0.01, 0.99
+"""Shares of a curve's points that say how high the chart is: one accident does not."""
+
+SLACK = 0.25
+"""Share of their height that others may add at either end."""
+
+DOTS = 60
+"""Up to so many points of validation are seen as points."""
+
+Vector = npt.NDArray[np.float64]
+Curve = tuple[str, Vector, Vector]
 """Label, x and y."""
 
 
-def chart(
-    curves: Sequence[Curve],
-    x_name: str,
-    y_name: str,
-    points: int = POINTS,
-    from_zero: bool = False,
-) -> str:
-    """Draw curves.
+class Panel(NamedTuple):
+    """One chart of an image."""
+
+    title: str
+    curves: Sequence[Curve]
+    x_name: str = "time"
+    """Seconds if it is ``time``."""
+    flags: Sequence[Flag] = ()
+    bands: Sequence[Band] = ()
+    from_zero: bool = False
+    """Whether the y axis is linear and begins at 0, as for rates."""
+
+
+def chart(*panels: Panel) -> str:
+    """Draw charts side by side.
 
     Parameters
     ----------
-    curves : sequence of (str, ndarray, ndarray)
-        Label, x and y; where y is not finite the curve has a gap.
-    x_name, y_name : str
-        Names of the axes.
-    points : int
-        Of one curve at most.
-    from_zero : bool
-        Whether the y axis is linear and begins at 0, as for rates.
+    *panels : Panel
+        One without a finite value is left out; where y is not finite a curve has a gap.
 
     Returns
     -------
@@ -61,26 +75,23 @@ def chart(
         An ``svg`` element; empty without a finite value.
     """
     # The arithmetic below would not survive larger ones.
-    bounded = [(label, x, np.where(np.abs(y) <= LARGEST, y, math.nan)) for label, x, y in curves]
-    drawn = [_thinned(curve, points) for curve in bounded]
-    finite = np.concatenate([y[np.isfinite(y)] for _, _, y in drawn] or [np.empty(0)])
-    if not len(finite):
+    bounded = [_bounded(panel) for panel in panels]
+    drawn = [panel for panel in bounded if _finite(panel).size]
+    if not drawn:
         return ""
-    low, high = 0.0 if from_zero else float(finite.min()), float(finite.max())
-    log = low > 0 and high > SPREAD * low
-    highest_x = max(float(x.max()) for _, x, _ in drawn if len(x)) or 1.0
-    y_axis = _Axis(low, high, HEIGHT - BOTTOM, TOP, log)
-    x_axis = _Axis(0.0, highest_x, LEFT, WIDTH - RIGHT, False)
-    label = escape(f"{y_name} over {x_name}{', logarithmic' if log else ''}")
+    width = WIDTH // len(drawn)
+    parts = [
+        f'<g transform="translate({i * width} 0)">\n{chr(10).join(_panel(panel, width))}\n</g>'
+        for i, panel in enumerate(drawn)
+    ]
+    label = escape(", ".join(f"{panel.title} over {panel.x_name}" for panel in drawn))
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" '
             f'width="{WIDTH}" height="{HEIGHT}" role="img" aria-label="{label}" '
             f'font-family="sans-serif" font-size="11" fill="{INK}">',
             f'<rect width="{WIDTH}" height="{HEIGHT}" fill="{GROUND}"/>',
-            *_grid(x_axis, y_axis),
-            *(_curve(curve, x_axis, y_axis, i) for i, curve in enumerate(drawn)),
-            f'<text x="{WIDTH - RIGHT}" y="{HEIGHT - 6}" text-anchor="end">{escape(x_name)}</text>',
+            *parts,
             "</svg>",
         ]
     )
@@ -97,93 +108,124 @@ def image(svg: str, alt: str) -> str:
     """
     data = base64.b64encode(svg.encode()).decode()
     return (
-        f'<img src="data:image/svg+xml;base64,{data}" alt="{escape(alt)}" width="{WIDTH}" '
-        f'height="{HEIGHT}" style="max-width:100%;height:auto">'
+        f'<div style="overflow-x:auto"><img src="data:image/svg+xml;base64,{data}" '
+        f'alt="{escape(alt)}" width="{WIDTH}" height="{HEIGHT}" '
+        f'style="max-width:100%;min-width:{NARROWEST}px;height:auto"></div>'
     )
 
 
-class _Axis:
-    """Values to pixels, and where the ticks are."""
-
-    def __init__(self, low: float, high: float, start: int, end: int, log: bool) -> None:
-        self._log = log
-        self._low, self._high = self._scale(low), self._scale(high)
-        if self._low == self._high:
-            pad = abs(self._low) / 2 or 0.5
-            self._low, self._high = self._low - pad, self._high + pad
-        self._start, self._end = start, end
-
-    def _scale(self, value: float) -> float:
-        return math.log10(value) if self._log else value
-
-    def at(self, value: float) -> float:
-        """Return a value's pixel."""
-        share = (self._scale(value) - self._low) / (self._high - self._low)
-        return round(self._start + share * (self._end - self._start), 1)
-
-    def ticks(self) -> list[float]:
-        """Return round values, four or so."""
-        if self._log:
-            return [10.0**n for n in range(math.ceil(self._low), math.floor(self._high) + 1)]
-        rough = (self._high - self._low) / 4
-        power = 10.0 ** math.floor(math.log10(rough))
-        step = next(m * power for m in (1, 2, 5, 10) if m * power >= rough)
-        first, last = math.ceil(self._low / step), math.floor(self._high / step)
-        return [float(f"{n * step:.10g}") for n in range(first, last + 1)]
+def _bounded(panel: Panel) -> Panel:
+    curves = [(label, x, np.where(np.abs(y) <= LARGEST, y, math.nan)) for label, x, y in panel[1]]
+    return panel._replace(curves=curves)
 
 
-def _grid(x_axis: _Axis, y_axis: _Axis) -> list[str]:
-    line = f'stroke="{INK}" stroke-opacity="0.2"'
+def _finite(panel: Panel) -> Vector:
+    return np.concatenate([y[np.isfinite(y)] for _, _, y in panel.curves] or [np.empty(0)])
+
+
+def _reach(panel: Panel) -> tuple[float, float]:
+    """Return where y begins and ends: what the outermost hundredths of curves take is bounded."""
+    curves = [np.sort(y[np.isfinite(y)]) for _, _, y in panel.curves]
+    known = [found for found in curves if len(found)]
+    low, high = min(y[0] for y in known), max(y[-1] for y in known)
+    least = min(y[int(LEAST * len(y))] for y in known)
+    most = max(y[math.ceil(MOST * len(y)) - 1] for y in known)
+    slack = SLACK * (most - least)
+    low, high = max(low, least - slack), min(high, most + slack)
+    return 0.0 if panel.from_zero else float(low), float(high)
+
+
+def _panel(panel: Panel, width: int) -> Iterator[str]:
+    low, high = _reach(panel)
+    log = low > 0 and high > SPREAD * low
+    y_axis = Axis(low, high, HEIGHT - BOTTOM, TOP, "log" if log else "linear", 36)
+    last = max(float(x.max()) for _, x, _ in panel.curves if len(x)) or 1.0
+    x_axis = Axis(0.0, last, LEFT, width - RIGHT, "time" if panel.x_name == "time" else "linear")
+    title = f"{panel.title}, logarithmic" if log else panel.title
+    yield f'<text x="{LEFT}" y="14" font-weight="bold">{escape(title)}</text>'
+    yield from _bands(panel.bands, x_axis)
+    yield from _grid(x_axis, y_axis, width)
+    for place, curve in enumerate(panel.curves):
+        yield _curve(curve, x_axis, y_axis)
+        yield _named(curve[0], place)
+    yield from _flags(panel.flags, x_axis)
+
+
+def _bands(bands: Sequence[Band], x_axis: Axis) -> Iterator[str]:
+    for start, end, kind in bands:
+        left, right = x_axis.at(start), x_axis.at(end)
+        if right > left:
+            yield (
+                f'<rect x="{left}" y="{TOP}" width="{right - left:.1f}" '
+                f'height="{HEIGHT - BOTTOM - TOP}" fill="{SHADES[kind]}" fill-opacity="0.15"/>'
+            )
+
+
+def _flags(flags: Sequence[Flag], x_axis: Axis) -> Iterator[str]:
+    shown = [flag for flag in flags if x_axis.holds(flag.time)]
+    places = [x_axis.at(flag.time) for flag in shown]
+    free = -math.inf
+    for i, (flag, x) in enumerate(zip(shown, places, strict=True)):
+        yield (
+            f'<path d="M{x} {TOP}V{HEIGHT - BOTTOM}" stroke="{INK}" stroke-opacity="0.5" '
+            'stroke-dasharray="3 3"/>'
+        )
+        if x < free:
+            continue
+        room = min([*places[i + 1 :], math.inf]) - x
+        full = f"{flag.sign} {flag.label}"
+        text = full if _width(full) < room else flag.sign
+        free = x + _width(text)
+        yield f'<text x="{x}" y="{TOP - 4}">{escape(text)}</text>'
+
+
+def _width(text: str) -> float:
+    """Return about as many pixels as a text takes."""
+    return 6.5 * len(text) + 4
+
+
+def _grid(x_axis: Axis, y_axis: Axis, width: int) -> Iterator[str]:
+    line = f'stroke="{INK}" stroke-opacity="0.15"'
     base = HEIGHT - BOTTOM
-    parts = []
-    for tick in y_axis.ticks():
+    for tick, text in y_axis.ticks():
         y = y_axis.at(tick)
-        parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}" {line}/>')
-        parts.append(f'<text x="{LEFT - 6}" y="{y + 4}" text-anchor="end">{words(tick)}</text>')
-    for tick in x_axis.ticks():
+        yield f'<line x1="{LEFT}" x2="{width - RIGHT}" y1="{y}" y2="{y}" {line}/>'
+        yield f'<text x="{LEFT - 6}" y="{y + 4}" text-anchor="end">{text}</text>'
+    for tick, text in x_axis.ticks():
         x = x_axis.at(tick)
-        parts.append(f'<line x1="{x}" x2="{x}" y1="{base}" y2="{base + 4}" {line}/>')
-        parts.append(f'<text x="{x}" y="{base + 16}" text-anchor="middle">{words(tick)}</text>')
-    return parts
+        yield f'<line x1="{x}" x2="{x}" y1="{base}" y2="{base + 4}" {line}/>'
+        yield f'<text x="{x}" y="{base + 16}" text-anchor="middle">{text}</text>'
 
 
-def _curve(curve: Curve, x_axis: _Axis, y_axis: _Axis, place: int) -> str:
+def _dash(label: str) -> str:
+    return ' stroke-dasharray="6 3"' if label == "validation" else ""
+
+
+def _named(label: str, place: int) -> str:
+    left, colour = LEFT + 130 + 110 * place, COLOURS.get(label, "#888888")
+    return (
+        f'<path d="M{left} 10h22" stroke="{colour}" stroke-width="2"{_dash(label)}/>'
+        f'<text x="{left + 28}" y="14">{escape(label)}</text>'
+    )
+
+
+def _curve(curve: Curve, x_axis: Axis, y_axis: Axis) -> str:
     label, xs, ys = curve
     colour = COLOURS.get(label, "#888888")
-    path, pen = [], "M"
+    path, beyond, dots, pen = [], [], [], "M"
+    few = (len(xs) <= DOTS and label == "validation") or len(xs) == 1
     for x, y in zip(xs.tolist(), ys.tolist(), strict=True):
-        if math.isfinite(y):
-            path.append(f"{pen}{x_axis.at(x)} {y_axis.at(y)}")
-            pen = "L"
-        else:
+        if not math.isfinite(y):
             pen = "M"
-    # Of a point alone a line shows nothing; and few points are seen better as points.
-    dots = ""
-    if len(xs) <= 60:
-        dots = "".join(
-            f'<circle cx="{x_axis.at(x)}" cy="{y_axis.at(y)}" r="2.5" fill="{colour}"/>'
-            for x, y in zip(xs.tolist(), ys.tolist(), strict=True)
-            if math.isfinite(y)
-        )
-    dash = ' stroke-dasharray="6 3"' if label == "validation" else ""
-    left = LEFT + 110 * place
-    return (
-        f'<path d="{"".join(path)}" fill="none" stroke="{colour}" stroke-width="1.6"{dash}/>{dots}'
-        f'<path d="M{left} 12L{left + 22} 12" stroke="{colour}" stroke-width="2"{dash}/>'
-        f'<text x="{left + 28}" y="16">{escape(label)}</text>'
-    )
-
-
-def _thinned(curve: Curve, points: int) -> Curve:
-    """Merge neighbours until few enough points are left."""
-    label, x, y = curve
-    group = -(-len(x) // points)
-    if group <= 1:
-        return curve
-    whole = len(x) // group * group
-    parts = np.zeros((6, whole // group, group))
-    parts[0], parts[3] = x[:whole].reshape(-1, group), y[:whole].reshape(-1, group)
-    parts[4], parts[5] = 1.0, np.isfinite(parts[3])
-    few = merged(parts)
-    # The end is what a reader looks for.
-    return label, np.append(few[0], x[-1]), np.append(few[3], y[-1])
+            continue
+        left, top = x_axis.at(x), y_axis.at(y)
+        path.append(f"{pen}{left} {top}")
+        pen = "L"
+        if not y_axis.holds(y):
+            side = 5 if top < HEIGHT / 2 else -5
+            beyond.append(f"M{left} {top}l-3 {side}h6z")
+        elif few:
+            dots.append(f'<circle cx="{left}" cy="{top}" r="2.5" fill="{colour}"/>')
+    look = f'fill="none" stroke="{colour}" stroke-width="1.6"{_dash(label)}'
+    marks = f'<path d="{"".join(beyond)}" fill="{colour}"/>' if beyond else ""
+    return f'<path d="{"".join(path)}" {look}/>{"".join(dots)}{marks}'

@@ -65,30 +65,32 @@ class Timeline:
 
     def _asked(self, event: events.CommandAccepted, time: float) -> None:
         if event.command == "unpause":
-            self.settle("pause", "refused", "unpaused before every worker waited")
+            self.settle("pause", "refused", time, "unpaused before every worker waited")
         self._command(time, event.command, event.detail, "asked", event.changes)
         if event.command == "chaos":
             level = "info" if event.detail.startswith("off") else "warning"
             self.say(time, level, f"chaos on purpose: {event.detail}")
 
     def _applied(self, event: events.CommandApplied, time: float) -> None:
-        if not self.settle(event.command, "in force", event.detail):
+        if not self.settle(event.command, "in force", time, event.detail):
             self._command(time, event.command, event.detail, "in force")
 
     def _lapsed(self, event: events.CommandLapsed, time: float) -> None:
-        self.settle(event.command, "refused", event.detail)
+        self.settle(event.command, "refused", time, event.detail)
         self.say(time, "warning", f"{event.command} had no effect: {event.detail}")
 
     def refused(self, time: float, command: str, text: str) -> None:
         """Note a command that was not legal."""
         self._command(time, command, text, "refused")
 
-    def settle(self, command: str, stage: str, detail: str | None = None) -> bool:
-        """Move the oldest open command of a kind on; return whether there was one."""
+    def settle(self, command: str, stage: str, time: float, detail: str | None = None) -> bool:
+        """Move the oldest open command of a kind on at a time; return whether there was one."""
         for entry in self.commands.since():
             if entry["command"] == command and entry["stage"] == "asked":
                 text = entry["detail"] if detail is None else detail[:TEXT]
-                self.commands.replace(entry, entry | {"stage": stage, "detail": text})
+                settled: CommandEntry = {**entry, "stage": stage, "detail": text}
+                settled["since"] = seconds(time)
+                self.commands.replace(entry, settled)
                 return True
         return False
 
@@ -100,12 +102,12 @@ class Timeline:
             if entry["stage"] == "asked" and entry["when"] == When.EPOCH
         ]
 
-    def end(self) -> None:
+    def end(self, time: float) -> None:
         """Settle what is open: a stop took effect by the end, others cannot any more."""
         for entry in self.commands.since():
             if entry["stage"] == "asked" and entry["command"] != "stop":
-                self.settle(entry["command"], "refused", "the run ended before")
-        self.settle("stop", "in force")
+                self.settle(entry["command"], "refused", time, "the run ended before")
+        self.settle("stop", "in force", time)
 
     def _command(
         self, time: float, command: str, detail: str, stage: str, changes: Mapping[str, str] = NONE
@@ -119,6 +121,7 @@ class Timeline:
             "changes": {name: value[:TEXT] for name, value in changes.items()},
             "detail": detail[:TEXT],
             "stage": stage,
+            "since": None if stage == "asked" else time,
             "when": str(ACTIONS[command].when if command in ACTIONS else When.MILESTONE),
         }
         self.commands.add(entry)

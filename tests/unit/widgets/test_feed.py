@@ -78,6 +78,8 @@ def test_a_hello_brings_all_that_there_is(setting: Setting) -> None:
     assert list(front.series) == [
         ("loss", "training"),
         ("accuracy", "training"),
+        ("bytes per sample", "work"),
+        ("staleness", "work"),
         ("loss", "validation"),
     ]
     found = front.series["loss", "validation"][:, 0].tolist()
@@ -99,7 +101,7 @@ def test_deltas_follow_without_a_gap_and_hold_the_news_only(setting: Setting) ->
     assert front.kinds == ["snapshot", "delta"]
     assert not front.gap
     state = front.messages[1]["state"]
-    assert state["series"] == [{"name": "loss", "split": "training", "length": 3}]
+    assert state["series"][0] == {"name": "loss", "split": "training", "length": 3}
     assert state["lanes"] == {"length": 3}
     assert not {"marks", "commands", "log"} & set(state)
     assert front.series["loss", "training"].shape == (4, 5)

@@ -75,7 +75,8 @@ def entry(*events: Event) -> Any:
     for event in events:
         model(event)
     (found,) = model.snapshot(1.0, FACTS).state["commands"]
-    return found | {"time": 1.0}
+    since = None if found["since"] is None else 1.5
+    return found | {"time": 1.0, "since": since}
 
 
 def entries() -> list[Any]:
