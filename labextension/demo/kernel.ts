@@ -1,6 +1,14 @@
 /** A pretended kernel: a run that exists only as numbers, in the protocol of the real one. */
 
-import type { CommandEntry, LogEntry, Mark, Parts, StreamMessage, Worker } from "../src/view/model";
+import type {
+  CommandEntry,
+  LogEntry,
+  Mark,
+  Parts,
+  Split,
+  StreamMessage,
+  Worker,
+} from "../src/view/model";
 import type { Action } from "../src/view/requests";
 import type { LinkRate } from "../src/view/workers";
 import kernel from "../tests/kernel-commands.json";
@@ -43,6 +51,13 @@ const TOGETHER = {
   strategy: "allreduce (of gradients, algorithm ring, chosen by auto)",
   ...{ lockstep: true, combiner: null, sync: "bsp", sync_interval: 1 },
 };
+const SERIES: { name: string; split: Split }[] = [
+  ...["loss", "accuracy"].flatMap((name) => [
+    { name, split: "training" as const },
+    { name, split: "validation" as const },
+  ]),
+  ...["bytes per sample", "staleness"].map((name) => ({ name, split: "work" as const })),
+];
 const BATCH = 1000;
 const EPOCHS = 10;
 
@@ -65,9 +80,9 @@ export class FakeKernel {
   private seq = 0;
   private milestones = 0;
   private readonly random = randomly(7);
-  private readonly points: Row[][] = [[], [], [], []];
+  private readonly points: Row[][] = SERIES.map(() => []);
   private readonly lanes: Row[] = [];
-  private sent = { points: [0, 0, 0, 0], lanes: 0, marks: 0, commands: 0, log: 0 };
+  private sent = { points: SERIES.map(() => 0), lanes: 0, marks: 0, commands: 0, log: 0 };
   private readonly workers: Worker[];
 
   constructor(private readonly shape: Shape) {
@@ -128,9 +143,11 @@ export class FakeKernel {
     const samples = this.milestones * BATCH;
     const loss = this.factor * (0.25 + 2 * Math.exp(-this.time / 8));
     const at = [this.time, samples, this.time / 6];
-    const [training, validation, accuracy, tested] = this.points;
+    const [training, validation, accuracy, tested, traffic, stale] = this.points;
     training.push([...at, loss * (0.9 + 0.2 * this.random())]);
     accuracy.push([...at, 1 - loss / 3 + 0.04 * (this.random() - 0.5)]);
+    traffic.push([...at, 62.8]);
+    stale.push([...at, this.shape.workers * (0.5 + 0.4 * this.random())]);
     if (Math.floor(this.time / 6) <= validation.length) return;
     const worse = Math.max(0, this.time - this.overfits) / 20;
     validation.push([...at, loss * 1.05 + worse]);
@@ -141,15 +158,14 @@ export class FakeKernel {
   message(type: "snapshot" | "delta"): { content: StreamMessage; buffers: DataView[] } {
     const all = type === "snapshot";
     const since = all
-      ? { points: [0, 0, 0, 0], lanes: 0, marks: 0, commands: 0, log: 0 }
+      ? { points: SERIES.map(() => 0), lanes: 0, marks: 0, commands: 0, log: 0 }
       : this.sent;
     const fresh = this.points.map((rows, i) => rows.slice(since.points[i]).slice(-4000));
     const lanes = this.lanes.slice(since.lanes).slice(-2000);
-    const names = ["loss", "loss", "accuracy", "accuracy"];
     const state: Parts = {
       ...{ run: this.run(), totals: this.totals(), workers: structuredClone(this.workers) },
       series: fresh.map((rows, i) => ({
-        ...{ name: names[i], split: i % 2 === 0 ? "training" : "validation", length: rows.length },
+        ...{ ...SERIES[i], length: rows.length },
       })),
       lanes: { length: lanes.length },
       marks: this.marks.slice(since.marks),

@@ -96,9 +96,32 @@ const STATES: Record<string, () => void> = {
   },
 };
 
+/** What somebody did: steps of training, a pause and two changes. */
+function steer(): void {
+  const seconds = number("seconds", 25);
+  const told = (command: string, changes: Record<string, string>): void => {
+    const { time } = kernel;
+    const detail = Object.entries(changes)
+      .map((each) => each.join("="))
+      .join(", ");
+    const settled = { stage: "in force", since: time + 0.2, when: "milestone" } as const;
+    kernel.commands.push({ time, command, changes, detail, ...settled });
+  };
+  kernel.advance(0.3 * seconds);
+  told("swap combiner", { combiner: "easgd" });
+  kernel.advance(0.2 * seconds);
+  told("pause", {});
+  kernel.time += 0.1 * seconds;
+  told("unpause", {});
+  kernel.advance(0.2 * seconds);
+  told("set", { learning_rate: "0.01" });
+  kernel.advance(0.2 * seconds);
+}
+
 function prepare(): void {
   const state = query.get("state") ?? "running";
-  if (state !== "starting" && state !== "queued") kernel.advance(number("seconds", 25));
+  if (query.has("plain")) kernel.advance(number("seconds", 25));
+  else if (state !== "starting" && state !== "queued") steer();
   if (query.has("plain")) return;
   STATES[state]();
   if (kernel.time === 0) return;

@@ -20,7 +20,7 @@ const path = (relative) => fileURLToPath(new URL(relative, import.meta.url));
 const json = (relative) => JSON.parse(readFileSync(path(relative), "utf8"));
 
 /** Bytes: of the anywidgets, of which each view carries one; and of the plug-in, beyond what is shared. */
-const WIDGET_LIMIT = 150_000;
+const WIDGET_LIMIT = 200_000;
 const LAB_LIMIT = 300_000;
 
 const shared = {

@@ -48,6 +48,7 @@ const STATES = {
   failed: [`${TWO}&state=failed`],
   lost: [`${TWO}&state=lost`],
   log: [TWO, (page) => page.click('[data-tab="log"]')],
+  work: [TWO, (page) => page.click('[data-tab="work"]')],
   theory: [TWO, (page) => page.click('[data-tab="theory"]')],
   settings: [TWO, (page) => page.click('[data-tab="settings"]')],
   error: [`${TWO}&state=failed`, press("details")],

@@ -23,8 +23,8 @@ describe("chaos", () => {
 
   it("slows the worker that was chosen, for a limited time", () => {
     on.show();
-    const [who, factor] = ["select", "input"].map(
-      (tag) => on.find<HTMLInputElement>(`[data-tos="chaos"] ${tag}`),
+    const [who, factor] = ["select", "input"].map((tag) =>
+      on.find<HTMLInputElement>(`[data-tos="chaos"] ${tag}`),
     );
     who.value = "worker:1";
     factor.value = "2.5";

@@ -3,12 +3,13 @@ import { describe, expect, it } from "vitest";
 import { pack } from "../demo/kernel";
 import {
   align,
-  axisValue,
+  best,
   curves,
   DEFAULT_OPTIONS,
   merge,
   smooth,
   summary,
+  valueAt,
 } from "../src/view/curves";
 import { AXIS_ROWS, type Series, Table } from "../src/view/model";
 
@@ -23,6 +24,7 @@ const TRAINING = series("training", [
   [2, 20, 0.5, 0],
   [3, 30, 0.75, 2],
 ]);
+const PLAIN = { ...DEFAULT_OPTIONS, smoothing: 0 };
 const VALIDATION = series("validation", [[2.5, 20, 0.5, 3]]);
 
 describe("smoothing", () => {
@@ -56,7 +58,7 @@ describe("axes", () => {
     ["samples", [10, 20, 30]],
     ["epoch", [0.25, 0.5, 0.75]],
   ] as const)("%s aligns training and validation", (axis, expected) => {
-    const drawn = curves([TRAINING, VALIDATION], { ...DEFAULT_OPTIONS, axis });
+    const drawn = curves([TRAINING, VALIDATION], { ...PLAIN, axis });
     const [x, training, validation] = align(drawn);
     expect(x).toEqual(expected);
     expect(training.filter((value) => value !== undefined)).toEqual([4, 0, 2]);
@@ -69,22 +71,38 @@ describe("axes", () => {
       [3, 1, 0, 30],
       [1, 2, 0, 10],
     ]);
-    expect(align(curves([mixed], DEFAULT_OPTIONS))).toEqual([
+    expect(align(curves([mixed], PLAIN))).toEqual([
       [1, 3],
       [10, 30],
     ]);
   });
 
-  it("name their values", () => {
-    expect(axisValue("time", 0.25)).toBe("0.25 s");
-    expect(axisValue("time", 75)).toBe("1 min 15 s");
-    expect(axisValue("samples", 12_345)).toBe("12.3k");
-    expect(axisValue("epoch", 1.5)).toBe("1.5");
+  it("on a log scale leave out what has no logarithm", () => {
+    const [{ values }] = curves([TRAINING], { ...PLAIN, log: true });
+    expect(values).toEqual([4, null, 2]);
+  });
+});
+
+describe("a curve", () => {
+  it("has a gap where nothing was trained, and only there", () => {
+    const [{ x, values }] = curves([TRAINING], PLAIN, [
+      { from: 0.2, to: 0.6 },
+      { from: 2.1, to: 2.9 },
+    ]);
+    expect(x).toEqual([1, 2, 2.5, 3]);
+    expect(values).toEqual([4, 0, null, 2]);
   });
 
-  it("on a log scale leave out what has no logarithm", () => {
-    const [{ values }] = curves([TRAINING], { ...DEFAULT_OPTIONS, log: true });
-    expect(values).toEqual([4, null, 2]);
+  it("tells its value at the cursor, or the last one before it", () => {
+    const [curve] = curves([TRAINING], PLAIN, [{ from: 2.1, to: 2.9 }]);
+    expect([0.5, 1, 1.9, 2.6, Infinity].map((x) => valueAt(curve, x))).toEqual([null, 4, 4, 0, 2]);
+  });
+
+  it("is best where a loss is lowest, and anything else highest", () => {
+    expect(best("loss", { values: [3, null, 1, 2] })).toBe(2);
+    expect(best("mae", { values: [3, 1] })).toBe(1);
+    expect(best("accuracy", { values: [0.5, 0.9, 0.7] })).toBe(1);
+    expect(best("loss", { values: [null] })).toBe(-1);
   });
 });
 

@@ -65,7 +65,7 @@ it("a view shows hostile names of metrics, rules, programs and workers as they a
   const text = view.element.textContent;
   // Reason, waits, chaos, error, option, note, figure, settings, log.
   expect(text.split(NASTY).length - 1).toBeGreaterThan(12);
-  const figure = view.element.querySelector('[data-tos="metric-chart"] figcaption');
+  const figure = view.element.querySelector('[data-tos="metric-chart"] .tos-chart-name');
   expect(figure?.textContent).toBe(NASTY);
   view.destroy();
 });

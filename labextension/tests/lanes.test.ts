@@ -2,7 +2,13 @@ import { describe, expect, it } from "vitest";
 
 import { FakeKernel } from "../demo/kernel";
 import { describe as explain } from "../src/view/lanes";
-import { lanesSummary, layOut, stalenessBounds, stalenessStep } from "../src/view/lanes-layout";
+import {
+  lanesSummary,
+  layOut,
+  stalenessBounds,
+  stalenessStep,
+  type View,
+} from "../src/view/lanes-layout";
 import { RunModel } from "../src/view/model";
 import { buffers, parts, worker } from "./fakes";
 
@@ -45,10 +51,9 @@ describe("lanes", () => {
     const mark = { time: 1.5, worker: 1, kind: "retry" as const, text: "" };
     const lanes = [[0, 2, 1, 0, 0, 0], [1, 2, 0.1, 0, 0, 0]]; // prettier-ignore
     const layout = layOut(model(lanes, { marks: [mark, { ...mark, time: 0.2 }] }), 1000);
-    expect(layout.marks).toEqual([{ x: 500, y: 1.5 * layout.laneHeight, mark }]);
-    expect(lanesSummary(model(lanes, { marks: [mark] }), layout)).toContain(
-      "1 retries and 0 losses",
-    );
+    const { top, height } = layout.lanes[1];
+    expect(layout.marks).toEqual([{ x: 500, y: top + height / 2, mark }]);
+    expect(lanesSummary(model(lanes, { marks: [mark] }), layout)).toContain("1 retry and 0 losses");
   });
 
   it("explain the milestone under the pointer", () => {
@@ -69,9 +74,56 @@ describe("lanes", () => {
     expect(lanesSummary(made, layout)).toMatch(/executors; 0 retries and 0 losses so far\.$/);
   });
 
+  it("show the latest milestones, so many seconds, or all that are known", () => {
+    const made = model(Array.from({ length: 200 }, (_, i) => [0, i + 1, 1, 0, 0, 0]));
+    const from = (seconds: number | null): number => layOut(made, 500, { seconds }).from;
+    expect([from(null), from(60), from(Infinity)]).toEqual([170, 140, 0]);
+  });
+
+  it("say why one is empty", () => {
+    const workers = [worker(0), worker(1, { state: "lost" }), worker(2, { state: "waiting" })];
+    const { notes } = layOut(model([[0, 1, 1, 0, 0, 0]], { workers }), 500);
+    expect(notes.map(({ text }) => text)).toEqual([
+      "lost; its data waits for a free slot",
+      "waits for the others, or for a free slot",
+    ]);
+  });
+
   it("have nothing to show before the first milestone", () => {
     const made = model([], { workers: [] });
     expect(lanesSummary(made, layOut(made, 500))).toBe("No milestone yet.");
+  });
+});
+
+describe("a crowd", () => {
+  const crowd = (pace: (i: number) => number): RunModel => {
+    const workers = Array.from({ length: 20 }, (_, i) =>
+      worker(i, { samples_per_second: pace(i) }),
+    );
+    return model(
+      workers.map((_, i) => [i, 1, 1, 0, 0, 0]),
+      { workers },
+    );
+  };
+
+  it("begins with its slowest, which alone have a name", () => {
+    const { lanes, height } = layOut(
+      crowd((i) => (i === 13 ? 1 : 100 + i)),
+      500,
+    );
+    expect(lanes.slice(0, 3).map(({ index }) => index)).toEqual([13, 0, 1]);
+    expect(lanes.map((lane) => lane.height)).toEqual([
+      ...Array<number>(5).fill(18),
+      ...Array<number>(15).fill(4),
+    ]);
+    expect(height).toBe(150);
+  });
+
+  it("keeps its order for a while, so that it can be looked at", () => {
+    const view: View = { seconds: null };
+    layOut(crowd((i) => i), 500, view); // prettier-ignore
+    const { lanes } = layOut(crowd((i) => 20 - i), 500, view); // prettier-ignore
+    expect(lanes[0].index).toBe(0);
   });
 });
 

@@ -8,7 +8,9 @@ let drawn: number[][] = [];
 
 vi.mock("uplot", () => ({
   default: class {
+    static pxRatio = 1;
     width = 0;
+    over = document.createElement("div");
     setSize = vi.fn();
     destroy = vi.fn();
     constructor(_: unknown, data: number[][]) {

@@ -101,11 +101,7 @@ export async function runBelow(
   await NotebookActions.run(content, sessionContext);
 }
 
-export async function inject(
-  app: JupyterFrontEnd,
-  { path }: Kernel,
-  code: string,
-): Promise<void> {
+export async function inject(app: JupyterFrontEnd, { path }: Kernel, code: string): Promise<void> {
   await app.commands.execute("console:inject", { path, code, activate: false });
 }
 

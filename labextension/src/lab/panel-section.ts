@@ -59,7 +59,12 @@ export class Section {
     this.drawCluster();
     const shown = kernel.overview.runs.filter(({ hidden }) => !hidden);
     const newestFirst = shown.map(({ id }) => id).reverse();
-    arrange(this.list, this.rows, newestFirst, (id) => new Row(kernel, id, context, this.choose(id)));
+    arrange(
+      this.list,
+      this.rows,
+      newestFirst,
+      (id) => new Row(kernel, id, context, this.choose(id)),
+    );
     for (const row of this.rows.values()) row.draw();
     this.drawCompare();
     const clusters = kernel.overview.clusters.map(({ id }) => id).reverse();

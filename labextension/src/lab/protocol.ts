@@ -58,12 +58,14 @@ export interface OverviewMessage {
   clusters?: ClusterRow[];
 }
 
-/** A saved output of a run that trains holds this, and which run it is. */
+/** A saved output of a run holds this: which run it is, and what is known of it. */
 export const RUN_MIME = "application/vnd.tos-notebook.run+json";
 
 export interface RunReference {
   run: string;
   number: number;
+  /** Not in notebooks of older versions; read by `snapshotOf`. */
+  saved?: unknown;
 }
 
 /** The same of a TensorFlow cluster. */
@@ -77,4 +79,4 @@ export interface ClusterReference {
 export type Shown = Pick<RunReference, "run"> | ClusterReference;
 
 /** Several representations of one output, by MIME type. */
-export type Bundle = Record<string, string>;
+export type Bundle = Record<string, unknown>;

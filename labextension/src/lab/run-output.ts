@@ -10,6 +10,8 @@ import type { CommChannel } from "./comm-channel";
 import type { KernelLink } from "./link";
 import { RUN_MIME, type RunReference } from "./protocol";
 import { mark } from "./run-views";
+import { snapshotOf } from "./saved";
+import { SavedRun } from "./saved-run";
 import type { SettingsModel } from "./settings";
 
 /** Of the widget that other front ends show; without its kernel it shows nothing. */
@@ -88,6 +90,7 @@ export class RunOutput extends Widget implements IRenderMime.IRenderer {
   /** The user's settings have changed. */
   private readonly apply = (): void => {
     this.view?.settings(this.settings.current);
+    if (this.saved instanceof SavedRun) this.saved.view.settings(this.settings.current);
     this.pace();
   };
 
@@ -156,11 +159,25 @@ export class RunOutput extends Widget implements IRenderMime.IRenderer {
   /** What was saved of a run that trained says no more than that. */
   private sayLost(): void {
     if (this.isDisposed || this.view !== null || this.saved === null) return;
+    // The view itself says what became of the run.
+    if (this.saved instanceof SavedRun) return;
     const text = t("✕ lost: the kernel of this run is gone. This is what was saved of it.");
     this.node.replaceChildren(h("p", { class: "tos-lab-notice" }, text), this.saved.node);
   }
 
   private async showSaved(model: IRenderMime.IMimeModel): Promise<void> {
+    const snapshot = snapshotOf((model.data[RUN_MIME] as unknown as RunReference).saved);
+    if (snapshot !== null) {
+      if (this.isDisposed || this.view !== null) return;
+      this.saved?.dispose();
+      this.saved = new SavedRun(snapshot, this.settings.current);
+      this.node.replaceChildren(this.saved.node);
+      return;
+    }
+    await this.showPicture(model);
+  }
+
+  private async showPicture(model: IRenderMime.IMimeModel): Promise<void> {
     const data = { ...model.data };
     Reflect.deleteProperty(data, RUN_MIME);
     if (Object.keys(data).length > 1) Reflect.deleteProperty(data, WIDGET_MIME);

@@ -9,12 +9,14 @@
  */
 
 import type { ICodeCellModel } from "@jupyterlab/cells";
+import type { IMimeBundle } from "@jupyterlab/nbformat";
 import type { INotebookTracker, NotebookPanel } from "@jupyterlab/notebook";
 
 import { hasEnded } from "../view/model";
 import type { KernelLink } from "./link";
 import type { Hub } from "./hub";
 import type { Overview } from "./overview";
+import { isFinal } from "./saved";
 import {
   type Bundle,
   CLUSTER_MIME,
@@ -114,8 +116,9 @@ function live(panel: NotebookPanel): Live[] {
 function shownIn(outputs: Outputs, index: number): Shown | null {
   const { data } = outputs.get(index);
   // No more than the name: what else stands there was perhaps written by somebody else.
-  const run = (data[RUN_MIME] as unknown as RunReference | undefined)?.run;
-  if (run !== undefined) return { run };
+  const run = data[RUN_MIME] as unknown as RunReference | undefined;
+  // The picture of a run that has ended stays as it is.
+  if (run !== undefined) return isFinal(run.saved) ? null : { run: run.run };
   const cluster = (data[CLUSTER_MIME] as unknown as ClusterReference | undefined)?.cluster;
   return cluster === undefined ? null : { cluster };
 }
@@ -131,6 +134,7 @@ async function replace(
   const now = shownIn(outputs, index);
   if (now === null || idOf(now) !== idOf(shown)) return;
   // While it trains, beside what names the run to a front end that shows it live.
-  const data = last ? picture : { ...(outputs.get(index).data as Bundle), ...picture };
-  outputs.set(index, { output_type: "display_data", data, metadata: {} });
+  const ended = last || isFinal((picture[RUN_MIME] as RunReference | undefined)?.saved);
+  const data = ended ? picture : { ...(outputs.get(index).data as Bundle), ...picture };
+  outputs.set(index, { output_type: "display_data", data: data as IMimeBundle, metadata: {} });
 }

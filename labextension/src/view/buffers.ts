@@ -29,6 +29,17 @@ export class Table {
     this.columns = names.map(() => new Float32Array(64));
   }
 
+  /** Of columns as long as each other. */
+  static of(names: readonly string[], columns: readonly (readonly number[])[]): Table {
+    const { length } = columns[0];
+    const table = new Table(names, Math.max(1, length));
+    table.push(
+      columns.map((column) => Float32Array.from(column)),
+      length,
+    );
+    return table;
+  }
+
   /** The values of one row of the kernel's buffer, oldest first; valid until the next append. */
   column(index: number): Float32Array {
     return this.columns[index].subarray(0, this.length);

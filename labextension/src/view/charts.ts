@@ -1,77 +1,99 @@
-/** One uPlot chart per quantity, and the choices that hold for all of them. */
+/** The charts of a run: one for each quantity that is trained, and those of the work itself. */
 
-import uPlot from "uplot";
-
-import { align, axisValue, curves, DEFAULT_OPTIONS, summary } from "./curves";
-import type { Axis, ChartOptions, ChartSettings, Curve } from "./curves";
-import { h, setAttribute, uniqueId } from "./dom";
-import { number } from "./format";
-import type { RunModel, Series } from "./model";
+import { Chart, type Scene } from "./chart";
+import { overlay } from "./charts-marks";
+import type { Range } from "./charts-scale";
+import { ChartState } from "./charts-state";
+import { Toolbar } from "./charts-toolbar";
+import { work } from "./charts-work";
+import type { Axis, ChartSettings } from "./curves";
+import { h, setAttribute, setText } from "./dom";
+import { AXIS_ROWS, hasEnded, type RunModel, type Series } from "./model";
 import { t } from "./text";
 import type { Theme } from "./theme";
-import { word } from "./words";
 
-const HEIGHT = 220;
-/** uPlot's own names for these are a const enum, which esbuild cannot see. */
-const LINEAR: number = 1;
-const LOGARITHMIC: number = 3;
-const MAX_CHARTS = 6;
-/** Up to here single points are worth a dot. */
-const DOTS = 40;
+/** Charts that are shown at once, unless all are asked for. */
+const MOST = 6;
+/** From so many on they are lower. */
+const MANY = 4;
+const [LOW, HIGH, HIGHEST] = [150, 212, 260];
+/** Pixels of width from which charts are higher, and below which they stand in one column. */
+const [WIDE, NARROW] = [1100, 540];
+/** Of the work: it has a smaller place. */
+const OF_WORK = 150;
 
 export class Charts {
   readonly element: HTMLElement;
-  private options: ChartOptions = { ...DEFAULT_OPTIONS };
+  /** Charts of throughput and the like. */
+  readonly work = h("div", { class: "tos-charts", "data-tos": "work-charts" });
+  /** What all charts share; the lanes may follow its cursor. */
+  readonly state: ChartState;
   /** What the settings want; what was chosen here since stands until they want another. */
-  private wanted = this.options.axis;
-  private readonly axis = h(
-    "select",
-    { id: uniqueId("axis"), "data-tos": "axis" },
-    h("option", { value: "time" }, t("time")),
-    h("option", { value: "samples" }, t("samples")),
-    h("option", { value: "epoch" }, t("epochs")),
-  );
+  private wanted: Axis;
+  private readonly toolbar: Toolbar;
   private readonly plots = new Map<string, Chart>();
   private readonly grid = h("div", { class: "tos-charts" });
+  private readonly more = h("button", { type: "button", class: "tos-chip", hidden: true });
+  private all = false;
 
   constructor(
     private readonly theme: Theme,
-    private readonly changed: () => void,
+    changed: () => void,
   ) {
+    this.state = new ChartState(changed);
+    this.wanted = this.state.options.axis;
+    this.toolbar = new Toolbar(this.state);
+    this.more.addEventListener("click", () => {
+      this.all = !this.all;
+      changed();
+    });
+    this.toolbar.element.append(this.more);
     this.element = h(
       "section",
       { class: "tos-panel", "aria-label": t("Curves") },
-      this.toolbar(),
+      this.toolbar.element,
       this.grid,
     );
   }
 
   /** What is left out stays as it is. */
-  configure({ axis = this.wanted, points = this.options.points }: Partial<ChartSettings>): void {
-    this.options.points = points;
-    if (axis !== this.wanted) this.axis.value = this.options.axis = this.wanted = axis;
-    this.changed();
+  configure({
+    axis = this.wanted,
+    points = this.state.options.points,
+  }: Partial<ChartSettings>): void {
+    if (axis !== this.wanted) {
+      this.toolbar.axis.value = this.wanted = axis;
+      this.state.change({ axis, points });
+    } else this.state.change({ points });
   }
 
   draw(model: RunModel): void {
-    const names = [...new Set(model.series.map((series) => series.name))].slice(0, MAX_CHARTS);
+    const trained = model.series.filter(({ split }) => split !== "work");
+    const names = [...new Set(trained.map(({ name }) => name))];
     if (names.length === 0) names.push("loss");
-    for (const [name, chart] of this.plots) {
-      if (!names.includes(name)) this.drop(name, chart);
+    const shown = this.all ? names : names.slice(0, MOST);
+    this.offerMore(names.length - MOST);
+    this.toolbar.draw();
+    const scene = this.scene(model);
+    // What nobody sees is not drawn: a closed tab or list has no size.
+    const worked = this.work.clientWidth > 0 ? work(model) : [];
+    const kept = new Set([...shown, ...worked.map(({ name }) => `work ${name}`)]);
+    for (const [key, chart] of this.plots) {
+      if (!kept.has(key)) this.drop(key, chart);
     }
-    for (const name of names) {
-      let chart = this.plots.get(name);
-      if (!chart) {
-        chart = new Chart(name, this.theme);
-        this.plots.set(name, chart);
-        this.grid.append(chart.element);
-      }
-      chart.draw(
-        model.series.filter((series) => series.name === name),
-        this.options,
-        name === "loss" ? (model.totals?.loss ?? null) : null,
-      );
-    }
+    setAttribute(this.grid, "data-count", String(shown.length));
+    const height = this.height(shown.length);
+    // All are there before one is drawn: each has its width by how many there are.
+    const metrics = shown.map((name) => this.chart(name, name, this.grid));
+    const works = worked.map(({ name }) => this.chart(`work ${name}`, name, this.work));
+    shown.forEach((name, i) => {
+      const now = name === "loss" ? (model.totals?.loss ?? null) : null;
+      const own = trained.filter((series) => series.name === name);
+      metrics[i].draw(own, { ...scene, height, now });
+    });
+    worked.forEach((series, i) => {
+      works[i].draw([series], { ...scene, height: OF_WORK, now: null });
+    });
   }
 
   /** Colours or sizes changed: draw from nothing. */
@@ -80,162 +102,57 @@ export class Charts {
   }
 
   destroy(): void {
-    for (const [name, chart] of this.plots) this.drop(name, chart);
+    for (const [key, chart] of this.plots) this.drop(key, chart);
   }
 
-  private drop(name: string, chart: Chart): void {
-    chart.reset();
-    chart.element.remove();
-    this.plots.delete(name);
+  private chart(key: string, name: string, place: HTMLElement): Chart {
+    let chart = this.plots.get(key);
+    if (!chart) {
+      const metric = name === "loss" ? "loss-chart" : "metric-chart";
+      const hook = place === this.work ? "work-chart" : metric;
+      chart = new Chart(name, this.theme, this.state, hook);
+      this.plots.set(key, chart);
+      place.append(chart.element);
+    }
+    return chart;
   }
 
-  private toolbar(): HTMLElement {
-    const { axis } = this;
-    const smoothing = h("input", {
-      ...{ id: uniqueId("smoothing"), type: "range", min: 0, max: 0.99, step: 0.01, value: 0 },
-      "data-tos": "smoothing",
-    });
-    const log = h("input", { id: uniqueId("log"), type: "checkbox", "data-tos": "log-scale" });
-    const choose = (): void => {
-      this.options = {
-        ...this.options,
-        axis: axis.value as Axis,
-        smoothing: Number(smoothing.value),
-        log: log.checked,
-      };
-      this.changed();
-    };
-    for (const input of [axis, smoothing, log]) input.addEventListener("input", choose);
-    const field = (text: string, input: HTMLElement): HTMLElement =>
-      h("span", { class: "tos-field" }, h("label", { for: input.id }, text), input);
-    return h(
-      "div",
-      { class: "tos-toolbar" },
-      field(t("Over"), axis),
-      field(t("Smoothing"), smoothing),
-      field(t("Log scale"), log),
-    );
+  private drop(key: string, chart: Chart): void {
+    chart.destroy();
+    this.plots.delete(key);
+  }
+
+  private height(count: number): number {
+    const width = this.grid.clientWidth;
+    if (count >= MANY || (count > 1 && width > 0 && width < NARROW)) return LOW;
+    return width >= WIDE ? HIGHEST : HIGH;
+  }
+
+  private offerMore(hidden: number): void {
+    this.more.hidden = hidden <= 0;
+    setText(this.more, this.all ? t("Fewer charts") : t("+%1 charts", hidden));
+    setAttribute(this.more, "aria-expanded", String(this.all));
+  }
+
+  private scene(model: RunModel): Omit<Scene, "height" | "now"> {
+    const { axis } = this.state.options;
+    return { overlay: overlay(model, axis), x: extent(model, axis) };
   }
 }
 
-/** The chart of one quantity. */
-class Chart {
-  readonly element: HTMLElement;
-  private readonly target = h("div", { class: "tos-plot", role: "img" });
-  /** For eyes only: the summary says the same, and an image has no parts. */
-  private readonly legend = h("div", { "aria-hidden": "true" });
-  private plot: uPlot | null = null;
-  private shape = "";
-  private now: number | null = null;
-
-  constructor(
-    private readonly name: string,
-    private readonly theme: Theme,
-  ) {
-    const hook = name === "loss" ? "loss-chart" : "metric-chart";
-    this.element = h(
-      "figure",
-      { class: "tos-chart", "data-tos": hook, "data-name": name },
-      h("figcaption", {}, name),
-      this.target,
-      this.legend,
-    );
-  }
-
-  /** `now` is what stands for the training curve's latest value, if anything does. */
-  draw(series: readonly Series[], options: ChartOptions, now: number | null): void {
-    this.now = now;
-    setAttribute(this.target, "aria-label", summary(this.name, series));
-    const drawn = curves(series, options);
-    const width = Math.floor(this.target.clientWidth) || 400;
-    const dots = drawn.map(({ x, raw }) => !raw && x.length <= DOTS);
-    const shape = JSON.stringify([options.axis, options.log, drawn.map((c) => c.label), dots]);
-    const data = align(drawn) as unknown as uPlot.AlignedData;
-    if (this.plot === null || shape !== this.shape) {
-      this.reset();
-      this.shape = shape;
-      this.plot = new uPlot(this.settings(drawn, dots, options, width), data, this.target);
-    } else {
-      if (this.plot.width !== width) this.plot.setSize({ width, height: HEIGHT });
-      this.plot.setData(data);
+/** All of x: what was trained so far, in time up to now. */
+function extent({ series, run }: RunModel, axis: Axis): Range {
+  const row = AXIS_ROWS.indexOf(axis);
+  let [first, last] = [Infinity, -Infinity];
+  for (const { points } of series as readonly Series[]) {
+    for (const value of points.column(row)) {
+      first = Math.min(first, value);
+      last = Math.max(last, value);
     }
   }
-
-  reset(): void {
-    this.plot?.destroy();
-    this.plot = null;
-    this.legend.replaceChildren();
-  }
-
-  private settings(
-    drawn: readonly Curve[],
-    dots: readonly boolean[],
-    options: ChartOptions,
-    width: number,
-  ): uPlot.Options {
-    const { theme } = this;
-    const axis = { stroke: theme.text, grid: { stroke: theme.grid, width: 1 }, font: theme.font };
-    const ticks = { ...axis, ticks: { stroke: theme.grid, width: 1 } };
-    const xValues = (_: uPlot, splits: number[]): string[] =>
-      splits.map((value) => axisValue(options.axis, value));
-    const yValues = (_: uPlot, splits: (number | null)[]): string[] =>
-      splits.map((value) => (value === null ? "" : number(value)));
-    return {
-      width,
-      height: HEIGHT,
-      // eslint-disable-next-line @typescript-eslint/no-unsafe-enum-assignment
-      scales: { x: { time: false }, y: { distr: options.log ? LOGARITHMIC : LINEAR } },
-      axes: [
-        { ...ticks, values: xValues, size: 30 },
-        { ...ticks, values: yValues, size: 58 },
-      ],
-      // No zoom: the next points, 200 ms later, would undo it.
-      cursor: { drag: { x: false, y: false }, y: false },
-      legend: {
-        mount: (_, table) => {
-          this.legend.append(table);
-        },
-        markers: { dash: (_, i) => (drawn[i - 1]?.split === "validation" ? "dashed" : "solid") },
-      },
-      series: [
-        {
-          label: word(options.axis),
-          value: (plot, x: number | null) => axisValue(options.axis, x ?? last(plot, 0)),
-        },
-        ...drawn.map((curve, i) => this.line(curve, dots[i])),
-      ],
-    };
-  }
-
-  /** Validation is told from training by its dashes and dots, not by colour alone. */
-  private line(curve: Curve, dots: boolean): uPlot.Series {
-    const validation = curve.split === "validation";
-    const stroke = validation ? this.theme.validation : this.theme.training;
-    return {
-      label: curve.label,
-      stroke: curve.raw ? this.theme.faint : stroke,
-      width: curve.raw ? 1 : 2,
-      dash: validation ? [6, 4] : undefined,
-      spanGaps: true,
-      points: {
-        show: validation ? !curve.raw && curve.x.length <= 200 : dots,
-        size: 5,
-        fill: stroke,
-      },
-      value: (plot, value: number | null, index) => {
-        const now = validation || curve.raw ? null : this.now;
-        return number(plot.cursor.idx == null ? (now ?? last(plot, index)) : value);
-      },
-    };
-  }
-}
-
-/** Without a pointer over the chart its legend shows the latest values. */
-function last(plot: uPlot, index: number): number {
-  const values = plot.data[index];
-  for (let i = values.length - 1; i >= 0; i--) {
-    const value = values[i];
-    if (value != null) return value;
-  }
-  return NaN;
+  if (first > last) return [0, 1];
+  if (axis === "time" && run && !hasEnded(run.state)) last = Math.max(last, run.elapsed);
+  // A run that goes on from a checkpoint may begin far from 0.
+  if (first >= 0 && first < 0.2 * last) first = 0;
+  return first < last ? [first, last] : [first - 0.5, first + 0.5];
 }

@@ -1,7 +1,7 @@
 /** What a chart draws, as numbers: axes, smoothing, alignment, and the same in words. */
 
-import { duration, number, short } from "./format";
-import { AXIS_ROWS, MAX_POINTS, type Series } from "./model";
+import { number } from "./format";
+import { AXIS_ROWS, MAX_POINTS, type Series, type Split } from "./model";
 import { t } from "./text";
 import { word } from "./words";
 
@@ -12,6 +12,8 @@ export interface ChartOptions {
   /** Weight of the past, 0 (none) to below 1. */
   smoothing: number;
   log: boolean;
+  /** Whether y reaches all values, however far the outermost are. */
+  outliers: boolean;
   /** Points of one curve at most. */
   points: number;
 }
@@ -20,15 +22,16 @@ export interface ChartOptions {
 export type ChartSettings = Pick<ChartOptions, "axis" | "points">;
 
 export const DEFAULT_OPTIONS: ChartOptions = {
-  ...{ axis: "time", smoothing: 0, log: false, points: MAX_POINTS },
+  ...{ axis: "time", smoothing: 0.6, log: false, outliers: false, points: MAX_POINTS },
 };
 
 const VALUE = AXIS_ROWS.indexOf("value");
 
-/** One curve over its own x; `values` is null where a logarithm has no answer. */
+/** One curve over its own x; `values` is null where a logarithm has no answer, and in a pause. */
 export interface Curve {
   label: string;
-  split: "training" | "validation";
+  split: Split;
+  /** Drawn faintly, behind the same smoothed. */
   raw: boolean;
   x: ArrayLike<number>;
   values: (number | null)[];
@@ -52,8 +55,18 @@ export function smooth(values: ArrayLike<number>, weight: number): number[] {
   return smoothed;
 }
 
+/** A part of x in which there is nothing, such as a pause. */
+interface Gap {
+  from: number;
+  to: number;
+}
+
 /** The curves of one quantity: with smoothing, training is drawn twice, raw and smoothed. */
-export function curves(series: readonly Series[], options: ChartOptions): Curve[] {
+export function curves(
+  series: readonly Series[],
+  options: ChartOptions,
+  gaps: readonly Gap[] = [],
+): Curve[] {
   const drawn: Curve[] = [];
   for (const { name, split, points } of series) {
     const places = points.column(AXIS_ROWS.indexOf(options.axis));
@@ -62,16 +75,41 @@ export function curves(series: readonly Series[], options: ChartOptions): Curve[
     const values = pick(points.column(VALUE), order);
     const add = (label: string, raw: boolean, all: ArrayLike<number>): void => {
       const shown = drawable(merge(all, options.points), options.log);
-      drawn.push({ label, split, raw, x, values: shown });
+      drawn.push({ label, split, raw, ...parted(x, shown, gaps) });
     };
     const smoothed = options.smoothing > 0 && split === "training";
     if (smoothed) add(t("raw"), true, values);
     // The model that the user gets is the server's, which only validation measures.
     const copies = split === "training" && name !== "loss";
-    const label = copies ? t("training, of the workers' copies") : word(split);
+    const own = split === "work" ? name : word(split);
+    const label = copies ? t("training, of the workers' copies") : own;
     add(label, false, smoothed ? smooth(values, options.smoothing) : values);
   }
   return drawn;
+}
+
+/** Break a line where it would lead across a gap. */
+function parted(
+  x: ArrayLike<number>,
+  values: (number | null)[],
+  gaps: readonly Gap[],
+): Pick<Curve, "x" | "values"> {
+  if (gaps.length === 0) return { x, values };
+  const [places, heights]: [number[], (number | null)[]] = [[], []];
+  let next = 0;
+  for (let i = 0; i < values.length; i++) {
+    for (; next < gaps.length; next++) {
+      const middle = (gaps[next].from + gaps[next].to) / 2;
+      if (middle >= x[i]) break;
+      // Before the first point there is no line.
+      if (i === 0 || middle <= x[i - 1]) continue;
+      places.push(middle);
+      heights.push(null);
+    }
+    places.push(x[i]);
+    heights.push(values[i]);
+  }
+  return { x: places, values: heights };
 }
 
 /**
@@ -126,10 +164,24 @@ export function align(drawn: readonly Curve[]): (number | null | undefined)[][] 
   }
 }
 
-export function axisValue(axis: Axis, value: number): string {
-  // Ticks of a quarter of a second would round to the same.
-  if (axis === "time") return Math.abs(value) < 10 ? t("%1 s", number(value)) : duration(value);
-  return axis === "samples" ? short(value) : number(value);
+/** Where a curve is best: a loss or an error at its lowest, anything else at its highest. */
+export function best(name: string, { values }: Pick<Curve, "values">): number {
+  const low = /loss|error|^m[as]e$|rmse/i.test(name);
+  let at = -1;
+  values.forEach((value, i) => {
+    if (value === null) return;
+    const found = at < 0 ? null : values[at];
+    if (found === null || (low ? value < found : value > found)) at = i;
+  });
+  return at;
+}
+
+/** A curve's value at a place, or the last one before it; null before the first. */
+export function valueAt({ x, values }: Pick<Curve, "x" | "values">, place: number): number | null {
+  for (let i = values.length - 1; i >= 0; i--) {
+    if (x[i] <= place && values[i] !== null) return values[i];
+  }
+  return null;
 }
 
 /** What a person who does not see the chart should know of it. */

@@ -2,7 +2,7 @@
 
 import { hasStaleness } from "./lockstep";
 import { LANE_ROWS, type Mark, type RunModel, type Worker } from "./model";
-import { t } from "./text";
+import { t, tn } from "./text";
 import { STALENESS_STEPS } from "./theme";
 
 export const MAX_LANES_SHOWN = 64;
@@ -10,26 +10,51 @@ export const MAX_LANES_SHOWN = 64;
 const MILESTONES_SHOWN = 30;
 const SPANS = [1, 2, 5, 10, 20, 30, 60, 120, 300, 600];
 
+/** More lanes are sorted by how far behind they are, and most of them are thin. */
+export const CROWD = 16;
+/** Of a crowd so many are as high as a name, the slowest. */
+const NAMED = 5;
+const [THIN, THICK] = [4, 18];
+/** Seconds for which a crowd keeps its order. */
+const ORDERED = 5;
+
 export interface Lane {
   index: number;
   worker: Worker;
+}
+
+/** A lane's place. */
+export interface Row extends Lane {
+  top: number;
+  height: number;
+}
+
+/** What is wanted of the lanes. */
+export interface View {
+  /** So many seconds; null is about MILESTONES_SHOWN milestones, Infinity is all that is known. */
+  seconds: number | null;
+  /** In which order a crowd was, and when; `layOut` renews it now and then. */
+  order?: { at: number; lanes: number[] };
 }
 
 /** Rectangles of one look, as x, y, width, height one after another. */
 export type Boxes = number[];
 
 export interface Layout {
-  lanes: Lane[];
+  lanes: Row[];
   hidden: number;
   from: number;
   to: number;
-  laneHeight: number;
+  /** Of all lanes together. */
+  height: number;
   /** The highest staleness on view; the colours share it out. */
   worst: number;
   compute: Boxes[];
   exchange: Boxes;
   wait: Boxes;
   marks: { x: number; y: number; mark: Mark }[];
+  /** Why there is nothing in a lane. */
+  notes: { y: number; text: string }[];
 }
 
 const [WORKER, END, COMPUTE, WAIT, EXCHANGE, STALENESS] = LANE_ROWS.map((_, i) => i);
@@ -75,29 +100,64 @@ export function stalenessBounds(worst: number): number[] {
   );
 }
 
-export function layOut(model: RunModel, width: number): Layout {
+export function layOut(model: RunModel, width: number, view: View = { seconds: null }): Layout {
   const ends = model.lanes.column(END);
   const to = ends.reduce((a, b) => Math.max(a, b), 0);
+  const seconds = view.seconds ?? span(model);
   // Before a whole span has been seen, what there is fills the width.
-  const from = Math.max(to - span(model), Math.min(to - SPANS[0] / 10, began(model)));
+  const from = Math.max(to - seconds, Math.min(to - SPANS[0] / 10, began(model)));
   const all = visibleLanes(model, from);
-  const lanes = all.slice(0, MAX_LANES_SHOWN);
-  const laneHeight = Math.max(7, Math.min(20, Math.floor(400 / Math.max(1, lanes.length))));
+  const lanes = rows(all.length > CROWD ? byLag(all, to, view) : all);
+  const last = lanes.at(-1);
   const layout: Layout = {
-    ...{ lanes, hidden: all.length - lanes.length, from, to, laneHeight },
+    ...{ lanes, hidden: all.length - lanes.length, from, to },
+    height: last ? last.top + last.height : THICK,
     worst: Math.max(4, worstStaleness(model, from)),
     compute: Array.from({ length: STALENESS_STEPS }, () => []),
-    ...{ exchange: [], wait: [], marks: [] },
+    ...{ exchange: [], wait: [], marks: [], notes: [] },
   };
-  const rowOf = new Map(lanes.map(({ index }, row) => [index, row]));
-  addSegments(model, layout, rowOf, width);
+  const rowOf = new Map(lanes.map((row) => [row.index, row]));
+  const filled = addSegments(model, layout, rowOf, width);
   for (const mark of model.marks) {
     const row = rowOf.get(mark.worker);
     if (row === undefined || mark.time < from || mark.time > to) continue;
     const x = ((mark.time - from) / (to - from)) * width;
-    layout.marks.push({ x, y: (row + 0.5) * laneHeight, mark });
+    layout.marks.push({ x, y: row.top + row.height / 2, mark });
+  }
+  for (const { index, worker, top, height } of lanes) {
+    const text = filled.has(index) || height < THICK ? "" : absence(worker);
+    if (text) layout.notes.push({ y: top + height / 2, text });
   }
   return layout;
+}
+
+/** Why a worker has trained nothing of late. */
+function absence({ state }: Worker): string {
+  if (state === "lost") return t("lost; its data waits for a free slot");
+  return state === "waiting" ? t("waits for the others, or for a free slot") : "";
+}
+
+/** The slowest first; the order stays for a while, so that lanes can be looked at. */
+function byLag(all: Lane[], to: number, view: View): Lane[] {
+  const known = view.order;
+  if (!known || to < known.at || to - known.at > ORDERED || known.lanes.length !== all.length) {
+    const lag = ({ worker }: Lane): number =>
+      worker.state === "training" ? (worker.samples_per_second ?? 0) : -1;
+    const sorted = [...all].sort((a, b) => lag(a) - lag(b) || a.index - b.index);
+    view.order = { at: to, lanes: sorted.map(({ index }) => index) };
+  }
+  const place = new Map(view.order?.lanes.map((index, i) => [index, i]));
+  return [...all].sort((a, b) => (place.get(a.index) ?? 0) - (place.get(b.index) ?? 0));
+}
+
+function rows(all: readonly Lane[]): Row[] {
+  const crowd = all.length > CROWD;
+  let top = 0;
+  return all.slice(0, MAX_LANES_SHOWN).map((lane, i) => {
+    const height = crowd ? (i < NAMED ? THICK : THIN) : THICK;
+    top += height;
+    return { ...lane, top: top - height, height };
+  });
 }
 
 /** When the oldest milestone we know began. */
@@ -122,10 +182,11 @@ function worstStaleness(model: RunModel, from: number): number {
 function addSegments(
   model: RunModel,
   layout: Layout,
-  rowOf: Map<number, number>,
+  rowOf: Map<number, Row>,
   width: number,
-): void {
-  const { from, to, laneHeight } = layout;
+): Set<number> {
+  const { from, to } = layout;
+  const filled = new Set<number>();
   const scale = width / (to - from);
   const [worker, end, compute, wait, exchange, staleness] = LANE_ROWS.map((_, i) =>
     model.lanes.column(i),
@@ -134,26 +195,28 @@ function addSegments(
     boxes: Boxes,
     right: number,
     seconds: number,
-    row: number,
+    { top, height: whole }: Row,
     share: number,
   ): number => {
     const left = right - seconds;
     if (seconds > 0 && right >= from) {
       const x = Math.max(0, (left - from) * scale);
-      const height = (laneHeight - 2) * share;
+      const height = (whole - (whole > THIN ? 2 : 1)) * share;
       const w = Math.max(0.5, (right - from) * scale - x - (share === 1 ? 0.5 : 0));
-      boxes.push(x, row * laneHeight + (laneHeight - height) / 2, w, height);
+      boxes.push(x, top + (whole - height) / 2, w, height);
     }
     return left;
   };
   for (let i = 0; i < model.lanes.length; i++) {
     const row = rowOf.get(worker[i]);
     if (row === undefined || end[i] < from) continue;
+    filled.add(row.index);
     const step = stalenessStep(staleness[i], layout.worst);
     let at = add(layout.compute[step], end[i], compute[i], row, 1);
     at = add(layout.wait, at, wait[i], row, 0.15);
     add(layout.exchange, at, exchange[i], row, 0.5);
   }
+  return filled;
 }
 
 /** The lanes in words. */
@@ -161,19 +224,19 @@ export function lanesSummary(model: RunModel, layout: Layout): string {
   const { lanes, from, to, hidden } = layout;
   if (lanes.length === 0) return t("No milestone yet.");
   const executors = new Set(lanes.map(({ worker }) => worker.executor)).size;
-  const sizes = [Math.round(to - from), lanes.length, executors];
+  const sizes = [
+    tn("%1 second", "%1 seconds", Math.round(to - from)),
+    tn("%1 worker", "%1 workers", lanes.length),
+    tn("%1 executor", "%1 executors", executors),
+  ];
   const shown =
     hidden > 0
-      ? t("The last %1 seconds of %2 workers on %3 executors, %4 more not shown", ...sizes, hidden)
-      : t("The last %1 seconds of %2 workers on %3 executors", ...sizes);
+      ? t("The last %1 of %2 on %3, %4 more not shown", ...sizes, hidden)
+      : t("The last %1 of %2 on %3", ...sizes);
   const lost = model.marks.filter(({ kind }) => kind !== "retry").length;
   const retries = model.marks.length - lost;
-  if (!hasStaleness(model.run)) {
-    return t("%1; %2 retries and %3 losses so far.", shown, retries, lost);
-  }
+  const wrong = [tn("%1 retry", "%1 retries", retries), tn("%1 loss", "%1 losses", lost)];
+  if (!hasStaleness(model.run)) return t("%1; %2 and %3 so far.", shown, ...wrong);
   const worst = layout.worst > 4 ? layout.worst : worstStaleness(model, from);
-  return t(
-    "%1; highest staleness %2; %3 retries and %4 losses so far.",
-    ...[shown, worst, retries, lost],
-  );
+  return t("%1; highest staleness %2; %3 and %4 so far.", shown, worst, ...wrong);
 }

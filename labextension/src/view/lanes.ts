@@ -1,10 +1,13 @@
 /** A lane per worker, grouped by executor, on one canvas. */
 
+import { clock } from "./charts-scale";
+import type { ChartState } from "./charts-state";
 import { costsText } from "./costs";
 import { h, setAttribute, setText } from "./dom";
 import { duration, shortened } from "./format";
-import { lanesSummary, layOut, stalenessBounds } from "./lanes-layout";
-import type { Boxes, Layout } from "./lanes-layout";
+import { Choice } from "./lanes-choice";
+import { CROWD, lanesSummary, layOut, stalenessBounds } from "./lanes-layout";
+import type { Boxes, Layout, View } from "./lanes-layout";
 import { hasStaleness, inLockstep } from "./lockstep";
 import { LANE_ROWS, type RunModel } from "./model";
 import { t } from "./text";
@@ -15,8 +18,9 @@ const LABEL = 74;
 const MOST = 12;
 const SIGNS = { retry: "↻", lost: "✕", failed: "✕" } as const;
 const AXIS = 16;
-/** A label is higher than the lowest lane. */
 const TOP = 4;
+/** Lower lanes have no name. */
+const LETTERS = 12;
 
 export class Lanes {
   readonly element: HTMLElement;
@@ -28,10 +32,21 @@ export class Lanes {
   private readonly waited = h("span");
   private readonly costs = h("p", { class: "tos-costs", "data-tos": "costs", hidden: true });
   private readonly caption = h("p", { class: "tos-caption" }, "");
+  /** Where the charts' cursor is. */
+  private readonly cursor = h("div", { class: "tos-lanes-cursor", hidden: true });
+  private readonly view: View = { seconds: null };
+  private readonly unfollow: () => void;
   private model: RunModel | null = null;
   private layout: Layout | null = null;
 
-  constructor(private readonly theme: Theme) {
+  constructor(
+    private readonly theme: Theme,
+    private readonly state: ChartState,
+  ) {
+    const choice = new Choice((seconds) => {
+      this.view.seconds = seconds;
+      state.changed();
+    });
     this.element = h(
       "section",
       { class: "tos-panel", "data-tos": "lanes", "aria-label": t("Milestones by executor") },
@@ -47,31 +62,34 @@ export class Lanes {
         h("span", { class: "tos-key tos-key-wait" }),
         this.waited,
         h("span", { class: "tos-mark" }, `${SIGNS.retry} ${t("retry")} ${SIGNS.lost} ${t("lost")}`),
+        choice.element,
       ),
-      this.canvas,
+      h("div", { class: "tos-lanes" }, this.canvas, this.cursor, this.caption),
       this.costs,
-      this.caption,
     );
     this.canvas.addEventListener("pointermove", this.explain);
     this.canvas.addEventListener("pointerleave", this.forget);
+    this.unfollow = state.follow(this.follow);
   }
 
   draw(model: RunModel): void {
     this.model = model;
     const width = Math.floor(this.canvas.parentElement?.clientWidth ?? 0) || 400;
-    const layout = layOut(model, width - LABEL);
+    const layout = layOut(model, width - LABEL, this.view);
     this.layout = layout;
     setAttribute(this.canvas, "aria-label", lanesSummary(model, layout));
     this.drawLegend(layout, inLockstep(model.run), hasStaleness(model.run));
     const costs = costsText(model.totals?.costs);
     this.costs.hidden = costs === "";
     setText(this.costs, costs);
-    const height = Math.max(1, layout.lanes.length) * layout.laneHeight + TOP + AXIS;
+    const height = layout.height + TOP + AXIS;
     const context = this.prepare(width, height);
     if (context) this.paint(context, layout, width, height);
+    this.follow(this.state.cursor);
   }
 
   destroy(): void {
+    this.unfollow();
     this.canvas.removeEventListener("pointermove", this.explain);
     this.canvas.removeEventListener("pointerleave", this.forget);
   }
@@ -119,36 +137,35 @@ export class Lanes {
       context.fillStyle = theme.alarm;
       context.fillText(sign, x, y);
     }
+    context.font = theme.font;
+    context.textAlign = "left";
+    context.fillStyle = theme.text;
+    for (const { y, text } of layout.notes) context.fillText(text, 4, y + 0.5);
     context.restore();
   }
 
-  /** The name of an executor stands at its first lane; a line parts it from the one before. */
+  /**
+   * The name of an executor stands at its first lane; a line parts it from the one before. Of a
+   * crowd, which has another order, the lanes that are high enough have all of their name.
+   */
   private paintLabels(context: CanvasRenderingContext2D, layout: Layout, width: number): void {
     const { theme } = this;
     context.font = theme.font;
-    context.textAlign = "left";
     context.textBaseline = "middle";
-    let free = 0;
-    layout.lanes.forEach(({ worker }, row) => {
-      const top = row * layout.laneHeight + TOP;
+    const crowd = layout.lanes.length > CROWD;
+    layout.lanes.forEach(({ worker, top, height }, row) => {
       const first = row === 0 || layout.lanes[row - 1].worker.executor !== worker.executor;
-      if (first && row > 0) {
+      if (first && row > 0 && !crowd) {
         context.fillStyle = theme.grid;
-        context.fillRect(0, top - 0.5, width, 1);
+        context.fillRect(0, top + TOP - 0.5, width, 1);
       }
-      if (top < free && row > 0) return;
-      const name = first ? shortName(worker.executor) : "";
-      context.fillStyle = theme.text;
-      context.fillText(name, 0, top + layout.laneHeight / 2 + 0.5, 44);
-      context.textAlign = "right";
-      context.fillText(
-        t("p%1", worker.partition),
-        LABEL - 6,
-        top + layout.laneHeight / 2 + 0.5,
-        26,
-      );
+      if (height < LETTERS) return;
+      const middle = top + TOP + height / 2 + 0.5;
+      context.fillStyle = worker.note ? theme.alarm : theme.text;
       context.textAlign = "left";
-      free = top + 12;
+      if (first || crowd) context.fillText(shortName(worker.executor), 0, middle, 44);
+      context.textAlign = "right";
+      context.fillText(t("p%1", worker.partition), LABEL - 6, middle, 26);
     });
   }
 
@@ -162,9 +179,9 @@ export class Lanes {
     context.fillStyle = this.theme.text;
     context.textBaseline = "bottom";
     context.textAlign = "left";
-    context.fillText(duration(Math.max(0, from)), LABEL, height);
+    context.fillText(clock(Math.round(Math.max(0, from))), LABEL, height);
     context.textAlign = "right";
-    context.fillText(duration(to), width, height);
+    context.fillText(clock(Math.round(to)), width, height);
   }
 
   private drawLegend(layout: Layout, lockstep: boolean, stale: boolean): void {
@@ -188,20 +205,30 @@ export class Lanes {
 
   private readonly explain = (event: PointerEvent): void => {
     if (this.model === null || this.layout === null) return;
+    const width = this.canvas.clientWidth - LABEL;
+    const { from, to } = this.layout;
+    const share = (event.offsetX - LABEL) / width;
+    if (this.state.options.axis === "time" && share >= 0)
+      this.state.point(from + share * (to - from));
     setText(
       this.caption,
-      describe(
-        this.model,
-        this.layout,
-        event.offsetX - LABEL,
-        event.offsetY - TOP,
-        this.canvas.clientWidth - LABEL,
-      ),
+      describe(this.model, this.layout, event.offsetX - LABEL, event.offsetY - TOP, width),
     );
   };
 
   private readonly forget = (): void => {
+    this.state.point(null);
     setText(this.caption, "");
+  };
+
+  /** Show where the cursor is, if that is on view and the charts are over time. */
+  private readonly follow = (x: number | null): void => {
+    const { layout, cursor, state } = this;
+    const seen = x !== null && layout !== null && x >= layout.from && x <= layout.to;
+    cursor.hidden = !seen || state.options.axis !== "time";
+    if (!seen) return;
+    const share = (x - layout.from) / (layout.to - layout.from);
+    cursor.style.left = `${LABEL + share * (this.canvas.clientWidth - LABEL)}px`;
   };
 }
 
@@ -228,9 +255,9 @@ export function describe(
   y: number,
   width: number,
 ): string {
-  const row = Math.floor(y / layout.laneHeight);
-  if (x < 0 || row < 0 || row >= layout.lanes.length) return "";
-  const { index, worker } = layout.lanes[row];
+  const row = layout.lanes.find(({ top, height }) => y >= top && y < top + height);
+  if (x < 0 || !row) return "";
+  const { index, worker } = row;
   const time = layout.from + (x / width) * (layout.to - layout.from);
   const who = t("Executor %1, partition %2", worker.executor, worker.partition);
   const [workers, end, compute, wait, exchange, staleness] = LANE_ROWS.map((_, i) =>

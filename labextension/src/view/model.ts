@@ -112,6 +112,8 @@ export interface CommandEntry {
   detail: string;
   stage: Stage;
   when: When;
+  /** When it came into force or was refused; not in documents of older versions. */
+  since?: number | null;
 }
 
 export interface LogEntry {
@@ -120,15 +122,18 @@ export interface LogEntry {
   text: string;
 }
 
+/** Of what was trained, of the model that the user gets, or of the work itself. */
+export type Split = "training" | "validation" | "work";
+
 interface SeriesHead {
   name: string;
-  split: "training" | "validation";
+  split: Split;
   length: number;
 }
 
 export interface Series {
   name: string;
-  split: "training" | "validation";
+  split: Split;
   points: Table;
 }
 

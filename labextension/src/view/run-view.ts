@@ -1,6 +1,7 @@
 /** The live view of a run. One instance for each place where it is displayed. */
 
 import type { Channel, Listener } from "./channel";
+import { TOLD } from "./chart";
 import { Charts } from "./charts";
 import { Controls } from "./controls";
 import type { ChartSettings } from "./curves";
@@ -48,7 +49,7 @@ export class RunView implements Listener {
   private readonly charts = new Charts(this.theme, () => {
     this.drawing.request();
   });
-  private readonly lanes = new Lanes(this.theme);
+  private readonly lanes = new Lanes(this.theme, this.charts.state);
   private readonly links = new LinkTable();
   private readonly theory = new Theory();
   private readonly table = new WorkerTable();
@@ -84,6 +85,7 @@ export class RunView implements Listener {
         { name: "workers", label: t("Workers"), element: this.table.element },
         { name: "error", label: t("✕ Error"), element: this.error.element },
         { name: "log", label: t("Log"), element: this.log.element },
+        { name: "work", label: t("Throughput · staleness · rate"), element: this.charts.work },
         { name: "theory", label: t("Theory"), element: this.theory.element },
         { name: "links", label: t("Links"), element: this.links.element },
         { name: "settings", label: t("Settings"), element: this.settingsPane.element },
@@ -93,6 +95,7 @@ export class RunView implements Listener {
     this.body = this.frame();
     this.root.append(this.notice, this.status.element, this.body);
     this.root.addEventListener("keydown", keepFromHost);
+    this.root.addEventListener(TOLD, this.reveal);
     this.drawing = drawWhenVisible(this.root, this.draw);
     this.settings(settings);
   }
@@ -184,6 +187,12 @@ export class RunView implements Listener {
     const parts = [bar, this.headline.progress, learned, main, this.tabs.element];
     return h("div", { class: "tos-frame", hidden: true }, ...parts);
   }
+
+  /** A flag of a chart was clicked: show its line in the log. */
+  private readonly reveal = (event: Event): void => {
+    this.tabs.select("log");
+    this.log.reveal((event as CustomEvent<number>).detail);
+  };
 
   private mark(): void {
     const { run, totals } = this.model;

@@ -1,0 +1,46 @@
+/** A run as a notebook has saved it: the same view, without a kernel. */
+
+import { Widget } from "@lumino/widgets";
+
+import type { Channel, Listener } from "../view/channel";
+import { hasEnded, type Snapshot } from "../view/model";
+import { RunView } from "../view/run-view";
+import { t } from "../view/text";
+import type { ViewSettings } from "./settings";
+
+/** Tells what was saved, and nothing else. */
+class SavedChannel implements Channel {
+  constructor(private readonly snapshot: Snapshot) {}
+
+  open(listener: Listener): Promise<void> {
+    listener.message(this.snapshot.message, this.snapshot.buffers);
+    return Promise.resolve();
+  }
+  hello(): void {
+    /* Nobody is there. */
+  }
+  command(): void {
+    /* Nobody is there. */
+  }
+  close(): void {
+    /* Nothing is held. */
+  }
+}
+
+export class SavedRun extends Widget {
+  readonly view: RunView;
+
+  constructor(snapshot: Snapshot, settings: Partial<ViewSettings>) {
+    super();
+    this.view = new RunView(new SavedChannel(snapshot), settings);
+    this.node.append(this.view.element);
+    this.view.start();
+    if (hasEnded(snapshot.message.state.run.state)) this.view.freeze("");
+    else this.view.lose(t("The kernel of this run is gone; this is what was saved of it."));
+  }
+
+  override dispose(): void {
+    if (!this.isDisposed) this.view.destroy();
+    super.dispose();
+  }
+}

@@ -1,0 +1,46 @@
+/** What a notebook holds of a run, read as a kernel's own snapshot. */
+
+import { AXIS_ROWS, hasEnded, type Parts, RunModel, type Snapshot, Table } from "../view/model";
+
+interface SavedSeries {
+  name: string;
+  split: Parts["series"][number]["split"];
+  /** A list of numbers for each of `AXIS_ROWS`; null is not finite. */
+  points: (number | null)[][];
+}
+
+type Saved = Omit<Parts, "series" | "lanes"> & { series: SavedSeries[] };
+
+/** What the kernel would have told; null if this is nothing that it has written. */
+export function snapshotOf(saved: unknown): Snapshot | null {
+  try {
+    const { series, ...rest } = saved as Saved;
+    const tables = series.map(({ points }) => {
+      const { length } = points[0];
+      const columns = points.map((column) => column.map((value) => value ?? NaN));
+      if (columns.length !== AXIS_ROWS.length || columns.some((c) => c.length !== length)) {
+        throw new RangeError(`Expected ${AXIS_ROWS.length} columns of one length.`);
+      }
+      return Table.of(AXIS_ROWS, columns);
+    });
+    const heads = series.map(({ name, split }, i) => ({
+      ...{ name, split, length: tables[i].length },
+    }));
+    const state: Parts = { ...rest, series: heads, lanes: { length: 0 } };
+    const buffers = [...tables.map((table) => table.encode()), new DataView(new ArrayBuffer(0))];
+    const snapshot: Snapshot = { message: { type: "snapshot", seq: 0, state }, buffers };
+    const model = new RunModel();
+    model.apply(snapshot.message, buffers);
+    return typeof state.run.state === "string" && typeof state.totals === "object"
+      ? snapshot
+      : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Whether what was saved is all that there ever will be. */
+export function isFinal(saved: unknown): boolean {
+  const state: unknown = (saved as Partial<Saved> | undefined)?.run?.state;
+  return typeof state === "string" && hasEnded(state);
+}

@@ -1,0 +1,130 @@
+/** What is drawn on a chart's canvas besides its lines: bands, flags, what does not fit, the best. */
+
+import type uPlot from "uplot";
+
+import type { Flag, Overlay } from "./charts-marks";
+import { best, type Curve } from "./curves";
+import type { Theme } from "./theme";
+
+/** Pixels between two flags, or two signs of what does not fit, that are drawn apart. */
+const APART = 12;
+const SIGN = 8;
+
+/** What a chart shows now. */
+export interface Picture {
+  name: string;
+  drawn: readonly Curve[];
+  overlay: Overlay;
+}
+
+/** Draws in the page's own pixels, within the plot. */
+function within(plot: uPlot, draw: (context: CanvasRenderingContext2D) => void): void {
+  const { ctx: context, bbox } = plot;
+  context.save();
+  context.beginPath();
+  context.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+  context.clip();
+  draw(context);
+  context.restore();
+}
+
+/** Behind the lines: when nothing was trained, or something went wrong on purpose. */
+export function drawBands(plot: uPlot, { overlay }: Picture, theme: Theme): void {
+  within(plot, (context) => {
+    for (const { from, to, kind } of overlay.bands) {
+      const [left, right] = [from, to].map((x) => plot.valToPos(x, "x", true));
+      context.globalAlpha = kind === "pause" ? 0.16 : 0.1;
+      context.fillStyle = kind === "pause" ? theme.wait : theme.alarm;
+      context.fillRect(left, plot.bbox.top, Math.max(1, right - left), plot.bbox.height);
+    }
+  });
+}
+
+/** In front of the lines. */
+export function drawMarks(plot: uPlot, picture: Picture, theme: Theme): void {
+  const ratio = window.devicePixelRatio || 1;
+  within(plot, (context) => {
+    context.font = theme.font.replace(/^\d+/, (size) => String(Number(size) * ratio));
+    context.lineWidth = ratio;
+    drawFlags(plot, picture.overlay.flags, theme, ratio);
+    for (const curve of picture.drawn) {
+      if (!curve.raw) drawClipped(plot, curve, colour(curve, theme), ratio);
+      if (curve.split === "validation") drawBest(plot, picture.name, curve, theme, ratio);
+    }
+  });
+}
+
+export function colour({ split, raw }: Pick<Curve, "split" | "raw">, theme: Theme): string {
+  if (split === "validation") return theme.validation;
+  return raw ? theme.faint : theme.training;
+}
+
+/** A dashed line with a sign, and its label where there is room before the next one. */
+function drawFlags(plot: uPlot, flags: readonly Flag[], theme: Theme, ratio: number): void {
+  const { ctx: context, bbox } = plot;
+  const places = flags.map((flag) => plot.valToPos(flag.x, "x", true));
+  context.textBaseline = "top";
+  context.textAlign = "left";
+  let free = -Infinity;
+  flags.forEach((flag, i) => {
+    const x = Math.round(places[i]) + 0.5;
+    context.strokeStyle = context.fillStyle = flag.sign === "⚑" ? theme.text : theme.alarm;
+    context.globalAlpha = 0.6;
+    context.setLineDash([3 * ratio, 3 * ratio]);
+    context.beginPath();
+    context.moveTo(x, bbox.top);
+    context.lineTo(x, bbox.top + bbox.height);
+    context.stroke();
+    context.globalAlpha = 1;
+    if (x < free) return;
+    const full = `${flag.sign} ${flag.label}`;
+    const next = places.slice(i + 1).find((place) => place > x + APART * ratio) ?? Infinity;
+    const edge = Math.min(next, bbox.left + bbox.width);
+    const text = x + context.measureText(full).width + 6 * ratio < edge ? full : flag.sign;
+    free = x + context.measureText(text).width + 4 * ratio;
+    context.fillText(text, x + 2 * ratio, bbox.top + ratio);
+  });
+  context.setLineDash([]);
+}
+
+/** Small triangles at the edge where a curve leaves the plot. */
+function drawClipped(plot: uPlot, curve: Curve, fill: string, ratio: number): void {
+  const { ctx: context, bbox, scales } = plot;
+  const { min, max } = scales.y;
+  if (min == null || max == null) return;
+  context.fillStyle = fill;
+  let last = -Infinity;
+  curve.values.forEach((value, i) => {
+    if (value === null || (value <= max && value >= min)) return;
+    const x = plot.valToPos(curve.x[i], "x", true);
+    if (x < last + SIGN * ratio || x < bbox.left || x > bbox.left + bbox.width) return;
+    last = x;
+    const above = value > max;
+    const [tip, side] = above ? [bbox.top, 1] : [bbox.top + bbox.height, -1];
+    context.beginPath();
+    context.moveTo(x, tip);
+    context.lineTo(x - 4 * ratio, tip + side * 6 * ratio);
+    context.lineTo(x + 4 * ratio, tip + side * 6 * ratio);
+    context.fill();
+  });
+}
+
+function drawBest(plot: uPlot, name: string, curve: Curve, theme: Theme, ratio: number): void {
+  const at = best(name, curve);
+  const value = curve.values[at];
+  // A single point is no best one.
+  if (at < 0 || value === null || curve.values.length < 2) return;
+  const [x, y] = [plot.valToPos(curve.x[at], "x", true), plot.valToPos(value, "y", true)];
+  const size = 5 * ratio;
+  const { ctx: context } = plot;
+  context.fillStyle = theme.validation;
+  context.strokeStyle = theme.background;
+  context.beginPath();
+  context.moveTo(x, y - size);
+  context.lineTo(x + size, y);
+  context.lineTo(x, y + size);
+  context.lineTo(x - size, y);
+  context.closePath();
+  context.fill();
+  context.stroke();
+}

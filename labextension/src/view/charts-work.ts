@@ -1,0 +1,79 @@
+/** Curves of the work itself: how fast, how stale, at which rate, at what cost. */
+
+import { AXIS_ROWS, type RunModel, type Series, Table } from "./model";
+import { t } from "./text";
+
+/** Over which the samples per second are taken. */
+const INTERVALS = 80;
+
+type Worked = Pick<RunModel, "series" | "commands" | "run">;
+type Row = [time: number, samples: number, epoch: number, value: number];
+
+function made(name: string, rows: readonly Row[]): Series {
+  const points = Table.of(
+    AXIS_ROWS,
+    AXIS_ROWS.map((_, i) => rows.map((row) => row[i])),
+  );
+  return { name, split: "work", points };
+}
+
+/** The training loss's own places: all of the training is on them. */
+function places({ series }: Pick<Worked, "series">): Row[] {
+  const loss = series.find(({ name, split }) => name === "loss" && split === "training");
+  if (!loss) return [];
+  const columns = AXIS_ROWS.map((_, i) => loss.points.column(i));
+  return Array.from({ length: loss.points.length }, (_, i) => columns.map((c) => c[i]) as Row);
+}
+
+/** Samples per second, in even intervals of time. */
+export function throughput(rows: readonly Row[]): Row[] {
+  if (rows.length < 2) return [];
+  const ordered = [...rows].sort((a, b) => a[0] - b[0]);
+  const first = ordered[0][0];
+  const width = (ordered[ordered.length - 1][0] - first) / Math.min(INTERVALS, rows.length - 1);
+  const found: Row[] = [];
+  let before = ordered[0];
+  for (const row of ordered) {
+    const seconds = row[0] - before[0];
+    if (seconds < width * (1 - 1e-6) || seconds <= 0) continue;
+    found.push([row[0], row[1], row[2], Math.max(0, row[1] - before[1]) / seconds]);
+    before = row;
+  }
+  return found;
+}
+
+/** The learning rate as it was set, in steps; empty if it never was. */
+export function rates({ commands, run }: Omit<Worked, "series">, rows: readonly Row[]): Row[] {
+  if (rows.length === 0 || run === null) return [];
+  const last = rows[rows.length - 1];
+  const at = (time: number, value: number): Row => {
+    const row = rows.find((each) => each[0] >= time) ?? last;
+    return [time, row[1], row[2], value];
+  };
+  const found: Row[] = [];
+  for (const { stage, changes, time, since } of commands) {
+    const value = Number(changes.learning_rate);
+    if (stage !== "in force" || !(value > 0)) continue;
+    const when = since ?? time;
+    if (found.length > 0) found.push(at(when, found[found.length - 1][3]));
+    found.push(at(when, value));
+  }
+  const now = found.at(-1)?.[3] ?? run.learning_rate;
+  if (now === null) return [];
+  if (found.length === 0) found.push([rows[0][0], rows[0][1], rows[0][2], now]);
+  found.push([last[0], last[1], last[2], now]);
+  return found;
+}
+
+/** All curves of the work of which anything is known. */
+export function work(model: Worked): Series[] {
+  const rows = places(model);
+  const own = [
+    made(t("samples per second"), throughput(rows)),
+    made(t("learning rate"), rates(model, rows)),
+  ];
+  return [
+    ...own.filter(({ points }) => points.length > 0),
+    ...model.series.filter(({ split, points }) => split === "work" && points.length > 0),
+  ];
+}
