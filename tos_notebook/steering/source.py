@@ -13,6 +13,7 @@ VIEW = "view"
 """The live view, or JupyterLab's panel, palette and menu."""
 
 CALLBACKS, SCHEDULE, STOP_WHEN = "callbacks=", "learning_rate=", "stop_when="
+INTERVAL = "sync_interval="
 """What the user has beside the run."""
 
 _source: ContextVar[str] = ContextVar("tos_command_source", default=PYTHON)

@@ -132,9 +132,10 @@ class Run(SteeredRun):
         start, ``epoch`` (from 1) and ``milestones`` of all workers say when it was asked for,
         ``command`` and ``detail`` what, ``source`` by whom: ``"Python"``, a magic such as
         ``"%tos_set"``, ``"view"``, ``"callbacks="``, ``"learning_rate="`` (a schedule),
-        ``"stop_when="``, or ``"the run"`` itself. ``state`` is ``"asked"``, ``"in force"`` or
-        ``"no effect"``, and ``since`` the seconds from which it was in force, or None. Of the
-        learning rates of a schedule the last one is there; ``times`` counts them.
+        ``"sync_interval="`` (chosen by measurement), ``"stop_when="``, or ``"the run"`` itself.
+        ``state`` is ``"asked"``, ``"in force"`` or ``"no effect"``, and ``since`` the seconds from
+        which it was in force, or None. Of the learning rates of a schedule the last one is there;
+        ``times`` counts them.
         """
         return self.parts.history.steered()
 

@@ -178,7 +178,8 @@ def test_defaults_are_in_range() -> None:
 def test_validation_data_come_from_one_place() -> None:
     with pytest.raises(ConfigError, match="validation_split: expected it or validation_data; got"):
         ObserverOptions(validation_data=np.ones(3)).checked(0.5)
-    assert ObserverOptions(validation_every=5).checked(0.5).validation_every is not None
+    found = ObserverOptions(validation_every=5, keep_best="val_loss").checked(0.5)
+    assert (found.validation_every is None, found.keep_best) == (False, "val_loss:min")
 
 
 def test_a_name_has_no_space_around_it() -> None:

@@ -17,6 +17,7 @@ from ...events import (
     RunStarted,
     StrategySwapped,
 )
+from ...steering.source import INTERVAL, commands_from
 from ...theory.interval import SHARE, shortest_interval
 from .base import Observer, RunContext
 
@@ -108,7 +109,7 @@ class IntervalChooser(Observer):
         self._interval = str(chosen)
         if chosen != present:
             # The run may have ended.
-            with suppress(InvalidTransition):
+            with suppress(InvalidTransition), commands_from(INTERVAL):
                 self._context.run.set(sync_interval=chosen)
         self._notes = (f"{text}.",)
         logger.info("%s", self._notes[0])

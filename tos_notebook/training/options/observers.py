@@ -171,7 +171,7 @@ class ObserverOptions:
                 f"{self.validation_every}; give validation_data=..., too."
             )
         checked = replace(self, **in_range(ObserverOptions, self))
-        if self.validation_data is None and checked.keep_best is not None:
+        if not validates and checked.keep_best is not None:
             raise ConfigError(
                 f"keep_best: expected validation data to find the best {checked.keep_best} of; "
                 "give validation_data=..., too."
