@@ -59,6 +59,11 @@ def titles(runs: Sequence[Any]) -> list[str]:
 def differing(runs: Sequence[Comparable]) -> dict[str, list[str]]:
     """Return the settings in which runs differ, by name, each with a text for every run."""
     found = [run.settings.by_name | _steered(run) for run in runs]
+    if any(isinstance(settings.get("combiner"), str) for settings in found):
+        # Of a saved run only the combiner's name is known.
+        for settings in found:
+            rule = settings.get("combiner")
+            settings["combiner"] = getattr(rule, "name", rule)
     names = dict.fromkeys(name for settings in found for name in settings)
     texts = {name: [_text(settings, name) for settings in found] for name in names}
     return {name: values for name, values in texts.items() if len(set(values)) > 1}
@@ -74,9 +79,11 @@ def _text(settings: Mapping[str, object], name: str) -> str:
     if name not in settings:
         return MISSING
     value = settings[name]
+    if value is None:
+        return "the program's own" if name == "learning_rate" else MISSING
     if isinstance(value, tuple):
         return "; ".join(map(str, value))
-    return "the program's own" if value is None and name == "learning_rate" else str(value)
+    return str(value)
 
 
 def reached_by_all(frames: Sequence[pd.DataFrame]) -> float:

@@ -30,9 +30,9 @@ class _Shown:
     @property
     def by_name(self) -> dict[str, object]:
         """What a log takes: all that applies, by any names, the strategy's own among them."""
-        shown: Any = self
-        common = {each.name: getattr(self, each.name) for each in fields(shown)}
-        own: Mapping[str, object] = common.pop("own")
+        names = [each.name for each in fields(RunSettings) if hasattr(self, each.name)]
+        common: dict[str, object] = {name: getattr(self, name) for name in names}
+        own: Any = common.pop("own")
         common.pop("lockstep", None)
         for name in OPTIONAL:
             if common[name] is None:

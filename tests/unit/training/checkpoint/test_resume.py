@@ -104,6 +104,11 @@ def test_a_saved_run_is_listed_looked_at_and_resumed(spark_context: Any, stopped
     assert model.layout.tensors(model.read())["total"].tolist() == [3 * X.sum(), 3 * len(X)]
     assert run.evaluate(X)["loss"] == pytest.approx(X.mean())
     assert run.history["version"].tolist() == list(range(1, 601))
+    table = tos.compare(found, run).table
+    assert table.index.tolist() == [f"short ({found.run})", f"short (run {run.number})"]
+    settings = table.columns[: table.columns.tolist().index("loss")]
+    # Neither has changed since.
+    assert settings.tolist() == ["steered"]
     assert isinstance(events[0], RunResumed)
     assert min(e.version for e in events if isinstance(e, MilestoneCommitted)) > found.milestones
     with pytest.raises(InvalidTransition, match="3 epochs are done, of 3"):
