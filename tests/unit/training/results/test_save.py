@@ -84,6 +84,7 @@ def test_a_sparkline_spans_its_values() -> None:
 
 def test_the_report_says_of_the_settings_what_the_model_card_says() -> None:
     run: Any = SimpleNamespace(
+        name=None,
         status=SimpleNamespace(state="finished", epoch=2, epochs=3),
         settings=replace(SETTINGS, sync_interval=5),
         chaos_log=(),
