@@ -74,9 +74,9 @@ def given(names: Names, options: Namespace) -> dict[str, Any]:
     """Return data, callbacks and the like, by name of the parameter."""
     texts = {"data": options.data, "validation_data": options.validation_data}
     found = {
-        name: find.columns(find.data(names, f"--{name}", text), f"--{name}", options)
+        name: find.columns(find.data(names, flag, text), flag, options)
         for name, text in texts.items()
-        if text
+        if text and (flag := f"--{name.replace('_', '-')}")
     }
     return found | observing(names, options)
 

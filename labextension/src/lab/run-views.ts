@@ -10,7 +10,8 @@ export function mark(element: HTMLElement, run: string): void {
 
 /** The elements that show a run. */
 export function viewsOf(run: string, within: ParentNode = document): HTMLElement[] {
-  return [...within.querySelectorAll<HTMLElement>(`[${SHOWS}="${CSS.escape(run)}"]`)];
+  const all = within.querySelectorAll<HTMLElement>(`[${SHOWS}]`);
+  return [...all].filter((element) => element.getAttribute(SHOWS) === run);
 }
 
 /** Whether a person who looks at the page sees a view of the run. */

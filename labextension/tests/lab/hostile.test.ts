@@ -20,10 +20,12 @@ it("the panel and the status bar show hostile names and errors as they are", asy
     openRun: vi.fn(),
     openCluster: vi.fn(),
     openDocument: vi.fn(),
+    compare: vi.fn(),
     sparkUi,
   });
   const ended = row(1, { state: "failed", validation: { [NASTY]: 0.5 }, error: NASTY });
-  kernel.tell([ended], { ...CLUSTER, master: NASTY, ui: "javascript:window.hit = 3" });
+  const validated = row(2, { validation: { [NASTY]: 0.5 }, warning: null });
+  kernel.tell([ended, validated], { ...CLUSTER, master: NASTY, ui: "javascript:window.hit = 3" });
   document.body.append(section.element);
   section.draw();
   await Promise.resolve();
@@ -32,6 +34,6 @@ it("the panel and the status bar show hostile names and errors as they are", asy
   expect("hit" in window).toBe(false);
   // The notebook, the master, the validation, the error.
   expect(section.element.textContent.split(NASTY)).toHaveLength(5);
-  expect(statusText(ended, "failed", trans)).toContain(`validation ${NASTY} 0.5`);
+  expect(statusText(ended, "failed", trans)).toContain("val 0.5");
   section.element.remove();
 });

@@ -31,7 +31,8 @@ beforeEach(() => {
   kernel = new FakeKernel();
   kernel.tell([], null, [clusterRow(2)]);
   const sparkUi = (url: string) => Promise.resolve(url);
-  const context = { trans, openRun: vi.fn(), openCluster, openDocument: vi.fn(), sparkUi };
+  const others = { openRun: vi.fn(), openDocument: vi.fn(), compare: vi.fn() };
+  const context = { trans, ...others, openCluster, sparkUi };
   shown = new ClusterItem(kernel, "c2", context);
   shown.draw();
 });

@@ -162,6 +162,7 @@ it("what is wrong with how a run learns is said while it trains", () => {
 
 it("a run is chosen for a comparison once there is something to compare", () => {
   const choice = shown.element.querySelector("input");
+  document.body.append(shown.element);
   kernel.tell([row(1, { milestones: 0 })]);
   shown.draw();
   expect(choice?.disabled).toBe(true);
@@ -170,6 +171,7 @@ it("a run is chosen for a comparison once there is something to compare", () => 
   choice?.click();
   choice?.click();
   expect(chosen.mock.calls).toEqual([[true], [false]]);
+  shown.element.remove();
 });
 
 it("only a run that has ended can be removed", () => {

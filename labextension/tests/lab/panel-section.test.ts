@@ -68,6 +68,7 @@ it("a run shows the latest evaluation, and what it waits for", () => {
 it("runs that are checked are compared, and a hidden one is not shown", () => {
   kernel.tell([row(1), row(2), row(3, { hidden: true })]);
   section.draw();
+  document.body.append(section.element);
   const compare = find(".tos-lab-compare");
   const choices = [...section.element.querySelectorAll<HTMLElement>("[type=checkbox]")];
   expect(choices).toHaveLength(2);
@@ -80,4 +81,5 @@ it("runs that are checked are compared, and a hidden one is not shown", () => {
   kernel.context = null;
   section.draw();
   expect(compare.hidden).toBe(true);
+  section.element.remove();
 });

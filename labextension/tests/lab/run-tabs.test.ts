@@ -33,7 +33,7 @@ vi.mock("../../src/lab/run-tab", () => ({
 const kernel = { path: "one.ipynb" } as Kernel;
 const settings = { current: DEFAULTS, changed: { connect: vi.fn() } } as unknown as SettingsModel;
 const trans = nullTranslator.load("tos_notebook");
-const main = new Panel();
+let main: Panel;
 const front = new Widget();
 const added = vi.fn();
 let add: (tab: Widget, area: string, options?: object) => void;
@@ -41,6 +41,7 @@ let tabs: RunTabs;
 
 beforeEach(() => {
   vi.clearAllMocks();
+  main = new Panel();
   Widget.attach(main, document.body);
   add = (tab, area, options) => {
     main.addWidget(tab);
@@ -81,6 +82,7 @@ it("in Notebook 7, which has no room beside the document, a run gets a part of t
   split.addWidget(new Widget());
   split.addWidget(below);
   Widget.attach(split, document.body);
+  vi.spyOn(split, "relativeSizes").mockReturnValue([1, 0]);
   const sizes = vi.spyOn(split, "setRelativeSizes");
   add = (tab, area) => {
     if (area === "down") below.addWidget(tab);

@@ -151,7 +151,6 @@ def test_numbers_are_completed_by_their_default_and_masters_by_their_forms(cells
         ("%%tos_train --sync b", "bsp", "all wait for all, at every milestone"),
         ("%tos_set sync=a", "asp", "no worker waits for another"),
         ("%%tos_train --epochs ", "1", "by default"),
-        ("%tos_train --data tra", "train", "tuple"),
     ],
 )
 def test_a_word_about_each_is_offered_with_it(

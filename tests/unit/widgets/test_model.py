@@ -126,8 +126,8 @@ def test_the_time_to_go_does_not_jump_where_the_rate_does() -> None:
     before = state(model, 40.0)["totals"]
     assert before["eta"] == pytest.approx(60, rel=0.1)
     after = state(model, 46.0)["totals"]
-    assert after["samples_per_second"] < 0.5 * before["samples_per_second"]
-    assert after["eta"] < 1.3 * before["eta"]
+    assert after["samples_per_second"] < 0.8 * before["samples_per_second"]
+    assert after["eta"] < 1.2 * before["eta"]
 
 
 def validated(model: RunModel, epoch: int, **values: float) -> Any:
