@@ -36,6 +36,7 @@ export class KernelLink implements Kernel {
   private meeting: { kernel: Services.IKernelConnection; done: Promise<void> } | null = null;
   private guest: Guest | null = null;
   private seconds = 1;
+  readonly hide = (run: string): unknown => this.send({ type: "hide", run });
 
   /** The document need not be open yet. */
   constructor(
@@ -162,10 +163,6 @@ export class KernelLink implements Kernel {
     return asAnswer(await this.ask({ type: "command", run, command, arguments: arguments_ }));
   }
 
-  hide(run: string): void {
-    this.send({ type: "hide", run });
-  }
-
   async stopCluster(cluster: string): Promise<Answer> {
     return asAnswer(await this.ask({ type: "command", cluster, command: "stop" }));
   }
@@ -179,7 +176,6 @@ export class KernelLink implements Kernel {
     return new CommChannel(this, run, this.channels, this.memory);
   }
 
-  /** Say something on the control comm, if it is open. */
   send(content: Content): void {
     this.comms?.send(content);
   }

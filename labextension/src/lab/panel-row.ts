@@ -120,7 +120,7 @@ export class Row {
     while (children.length > texts.length) this.numbers.lastElementChild?.remove();
     while (children.length < texts.length) this.numbers.append(h("span"));
     texts.forEach((text, i) => {
-      setText(children[i] as HTMLElement, text);
+      setText(children[i], text);
     });
   }
 

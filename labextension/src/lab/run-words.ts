@@ -11,10 +11,10 @@ import type { RunRow } from "./protocol";
 /** Characters of a name. */
 const MOST = 24;
 
-/** The run's own state; or "lost" if it was active and its kernel is gone, "waiting" in a queue. */
+/** The run's own state; or "lost" if it was active and its kernel is gone, "queued" if it waits. */
 export function stateOf(kernel: Kernel, row: RunRow): string {
   if (kernel.state === "lost" && !hasEnded(row.state)) return "lost";
-  return row.state === "starting" && row.waits?.length ? "waiting" : row.state;
+  return row.state === "starting" && row.waits?.length ? "queued" : row.state;
 }
 
 /** To people a run that is running trains. */
@@ -41,8 +41,8 @@ export function validated(row: RunRow, trans: TranslationBundle): string[] {
 
 /** What there is to know first: the evaluation, the loss only where there is no other value. */
 export function result(row: RunRow, trans: TranslationBundle): string {
-  const [evaluation] = Object.values(row.validation ?? {});
-  if (evaluation !== undefined) return trans.__("val %1", number(evaluation));
+  const evaluations = Object.values(row.validation ?? {});
+  if (evaluations.length > 0) return trans.__("val %1", number(evaluations[0]));
   return row.loss === null ? "" : trans.__("loss %1", number(row.loss));
 }
 

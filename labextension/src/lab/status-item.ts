@@ -13,7 +13,7 @@ import { called, concern, result, stateOf, stateWord, toGo } from "./run-words";
 
 /** Such as `first 7/12 · ~40 s · val 0.879`; the state only where it is not what one expects. */
 export function statusText(row: RunRow, state: string, trans: TranslationBundle): string {
-  const begun = !/^(starting|queued|waiting)$/.test(state);
+  const begun = !/^(starting|queued)$/.test(state);
   const place = begun ? ` ${row.epoch}/${row.epochs}` : "";
   const parts = [`${called(row, trans)}${place}`];
   if (state !== "running") parts.push(stateWord(state));

@@ -192,17 +192,18 @@ describe("the way back", () => {
   });
 
   it("ends at the run's view, where the cell shows one", async () => {
-    const views = ["run-1", "run-3"].map((run) => {
+    const scrolled = ["run-1", "run-3"].map((run) => {
       const view = document.createElement("div");
-      view.scrollIntoView = vi.fn();
+      const scroll = vi.fn<HTMLElement["scrollIntoView"]>();
+      view.scrollIntoView = scroll;
       markView(view, run);
-      return view;
+      panel.content.widgets[1].node.append(view);
+      return scroll;
     });
-    panel.content.widgets[1].node.append(...views);
     reveal();
     await Promise.resolve();
-    expect(views[0].scrollIntoView).not.toHaveBeenCalled();
-    expect(views[1].scrollIntoView).toHaveBeenCalledWith({ block: "start" });
+    expect(scrolled[0]).not.toHaveBeenCalled();
+    expect(scrolled[1]).toHaveBeenCalledWith({ block: "start" });
   });
 
   it("takes the view that is in front", () => {

@@ -54,7 +54,7 @@ beforeEach(() => {
     },
   };
   const app = { commands: { addCommand: vi.fn() }, shell } as unknown as JupyterFrontEnd;
-  tabs = new RunTabs(app, {} as Hub, trans, settings);
+  tabs = new RunTabs(app, null as unknown as Hub, trans, settings);
 });
 
 it.each([

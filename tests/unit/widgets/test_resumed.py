@@ -22,8 +22,8 @@ def test_a_resumed_run_is_shown_with_its_past_and_said_to_be_resumed() -> None:
     assert [entry["text"] for entry in state["log"]] == ["resumed from checkpoint 7"]
     assert (state["run"]["epochs"], state["run"]["partitions"]) == (4, 3)
     assert state["totals"]["samples"] == 200
-    # Of the two seconds since the resume, not of the hundred before.
-    assert state["totals"]["samples_per_second"] == 50
+    # Of the 0.4 s since the first milestone began, not of the start, nor of the time before.
+    assert state["totals"]["samples_per_second"] == 250
     # Without the time in which there was no process.
     assert state["run"]["elapsed"] == 3.0
 
