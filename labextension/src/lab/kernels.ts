@@ -32,7 +32,7 @@ export interface Kernel {
   readonly changed: ISignal<Kernel, void>;
   command(run: string, command: string, arguments_?: Record<string, unknown>): Promise<Answer>;
   /** Take a run that has ended out of the panel, on every page. */
-  hide(run: string): unknown;
+  hide(run: string): void;
   /** End a TensorFlow cluster. */
   stopCluster(cluster: string): Promise<Answer>;
   /** The still picture of a run or of a cluster, as a saved notebook holds it. */

@@ -36,9 +36,10 @@ export class KernelLink implements Kernel {
   private meeting: { kernel: Services.IKernelConnection; done: Promise<void> } | null = null;
   private guest: Guest | null = null;
   private seconds = 1;
-  readonly hide = (run: string): unknown => this.send({ type: "hide", run });
+  readonly hide = (run: string): void => {
+    this.send({ type: "hide", run });
+  };
 
-  /** The document need not be open yet. */
   constructor(
     path: string,
     private readonly memory: PageMemory,
@@ -81,7 +82,6 @@ export class KernelLink implements Kernel {
     void context.ready.then(() => (this.guest === null ? this.meet() : this.handOver()));
   }
 
-  /** The document was closed. */
   detach(): void {
     const { session } = this;
     if (session === null) return;

@@ -22,7 +22,6 @@ export interface WorkerError {
 export interface RunInfo {
   id: string;
   number: number;
-  /** What the run is called; not in documents of older versions. */
   name?: string | null;
   state: string;
   epoch: number;
@@ -63,9 +62,7 @@ export interface RunInfo {
 /** A run learns no more, or not what it should. */
 export interface Concern {
   kind: "diverging" | "overfitting";
-  /** Since when an overfitting run's validation loss has grown. */
   epoch: number | null;
-  /** How many times its lowest loss a diverging run's loss is; null if that is no number. */
   factor: number | null;
 }
 
@@ -78,7 +75,6 @@ export interface Totals {
   validation?: Record<string, number | null>;
   /** By metric, where its name tells what is better; not in documents of older versions. */
   best?: Record<string, { value: number | null; epoch: number }>;
-  /** What a person should know of how it learns; not in documents of older versions. */
   warning?: Concern | null;
   loss: number | null;
   staleness_mean: number | null;
@@ -90,7 +86,6 @@ export interface Totals {
   costs?: Costs | null;
   /** As `costs`, and null where nothing is known of links. */
   links?: Links | null;
-  /** Seconds of training to go; null while that cannot be known, and after the end. */
   eta: number | null;
 }
 
