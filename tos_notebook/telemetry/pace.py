@@ -109,7 +109,7 @@ class PaceMeter:
             tuple(_pace(by_partition[number]) for number in sorted(by_partition)),
             median(event.workers for event in self._recent),
             tuple(hosts.values()),
-            *(hosts if len(hosts) == 1 else ("",)),
+            next(iter(hosts)) if len(hosts) == 1 else "",
             all(event.executor == "driver" for event in self._recent),
         )
 
