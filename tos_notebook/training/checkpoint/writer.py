@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -153,7 +153,7 @@ class CheckpointWriter:
         described = describe(strategy, STRATEGIES)
         self._origins.append(replace(self._origin, strategy=described, program=digest_of(archive)))
 
-    def write_best(self, value: dict[str, Any], arrays: Sequence[Array]) -> str:
+    def write_best(self, value: Mapping[str, Any], arrays: Sequence[Array]) -> str:
         """Write the parameters of the best validation; return the file's URI.
 
         Raises

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...common.arrays import Array, Buffer
-from ...errors import ConfigError
+from ...errors import CheckpointError, ConfigError
 from ...layout import Layout
 from ...persist.sealed import Sealed
 from ...persist.values import require_plain
@@ -62,10 +62,11 @@ class BestParameters:
                 "restore: expected a run of this process, which has a model to write to. Take "
                 "parameters(), or continue the run: tos.resume(uri, program=model, epochs=...)."
             )
+        assert self._buffer is not None
         with self._model.held() as program:
             program.write(self._buffer)
 
-    def to_parts(self) -> tuple[dict[str, Any], list[Array]]:
+    def to_parts(self) -> tuple[Mapping[str, Any], list[Array]]:
         """Return plain JSON and arrays; `best_of` undoes it."""
         assert self._buffer is not None
         told = {n: getattr(self, n) for n in ("metric", "value", "epoch", "samples")}
@@ -93,7 +94,10 @@ def best_of(sealed: Sealed, uri: str, model: HeldModel | None = None) -> BestPar
     require_plain(BestParameters, told)
     layout, (buffer,) = Layout.from_json(value["layout"]), sealed.arrays
     if buffer.shape != (layout.nbytes,) or buffer.dtype != "uint8":
-        raise ValueError(f"expected {layout.nbytes} bytes, got {buffer.dtype} {buffer.shape}")
+        raise CheckpointError(
+            f"{uri}: expected parameters of {layout.nbytes} bytes, got {buffer.dtype} of shape "
+            f"{buffer.shape}."
+        )
     if model is not None and model.program.layout != layout:
         own = model.program.layout.allocate()
         model.program.layout.adopt(own, layout, buffer)
