@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ..blocks.sampling import Participants
@@ -18,12 +19,12 @@ class Federated(dict[str, Any]):
     """Options by name, as `federated` returns them; change them as any dict."""
 
     @property
-    def session(self) -> dict[str, Any]:
+    def session(self) -> Mapping[str, Any]:
         """Those of `TrainingSession`."""
         return subset(SessionOptions, self)
 
     @property
-    def run(self) -> dict[str, Any]:
+    def run(self) -> Mapping[str, Any]:
         """Those of `TrainingSession.start`, and of `TrainingSession.run`."""
         return subset(RunOptions, self) | subset(ObserverOptions, self)
 
