@@ -185,6 +185,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Task:
+    host: str = "driver"
     plan: Plan = field(default_factory=Plan)
 
 
