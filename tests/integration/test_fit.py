@@ -85,6 +85,15 @@ def test_a_share_of_the_rows_is_evaluated_and_not_trained_on(
     assert trained == 300 if kind == "arrays" else 240 < trained < 360
 
 
+def test_how_often_to_exchange_is_chosen_while_it_trains(
+    spark_context: Any, digits: tuple[np.ndarray, ...]
+) -> None:
+    options = {"batch_size": 32, "sync_interval": "auto", "verbose": False}
+    run = tos.fit(classifier(), digits[:2], 40, **options)
+    (note,) = [note for note in run.status.notes if note.startswith("sync_interval='auto'")]
+    assert f"has chosen {run.settings.sync_interval}:" in note
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
