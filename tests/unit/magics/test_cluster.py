@@ -270,7 +270,7 @@ def test_short_magics_mean_a_run_where_there_is_one_and_the_newest_cluster_else(
     assert clusters.shown[-1] is clusters.made[0]
     assert "Run 1 is stopped" in cells("%tos_stop")
     assert clusters.made[0].state == "running"
-    assert "expected a run's variable" in cells.fails("%tos_pause --run first")
+    assert "Expected a run's variable" in cells.fails("%tos_pause --run first")
 
 
 def test_clusters_are_completed_where_one_may_be_named(cells: Cells, clusters: Clusters) -> None:

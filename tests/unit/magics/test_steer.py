@@ -278,7 +278,7 @@ def test_runs_are_a_table(cells: Cells, runs: list[Any]) -> None:
         ("%tos_set sync_interval=1.5", "sync_interval: expected a whole number, got '1.5'"),
         ("%tos_runs --all", "It has no options"),
         ("%tos_compare", "such as %tos_compare first second."),
-        ("%tos_compare first thrid", "got 'thrid'. There are runs 1"),
+        ("%tos_compare first thrdi", "got 'thrdi'. There are runs 1"),
         ("%tos_chaos", "slow or kill; off ends what is in force), such as %tos_chaos slow 5"),
         ("%tos_chaos slwo 5", "Did you mean slow?"),
         ("%tos_chaos slow", "expected how many times slower, such as slow 5; got none"),
