@@ -43,7 +43,9 @@ def saved(news: News) -> dict[str, object]:
     -------
     dict
         Of ``run``, ``number`` and ``name``, which name the run, and ``saved``: what a snapshot
-        holds, with ``points`` for the lengths of its series, a list for each of `series.ROWS`.
+        holds, with ``points`` for the lengths of its series, a text for each of `series.ROWS`:
+        numbers with commas between them, and nothing for what is not finite. A notebook would give
+        each number of a list a line of its own.
     """
     state = news.state
     run = {name: value for name, value in state["run"].items() if name != "actions"}
@@ -77,13 +79,14 @@ def _limit(name: str, split: str) -> int:
     return POINTS if name == "loss" else METRIC
 
 
-def _few(points: npt.NDArray[np.float64], limit: int) -> list[list[float | None]]:
+def _few(points: npt.NDArray[np.float64], limit: int) -> list[str]:
     return [
-        [_plain(short(float(value), digits)) for value in row]
+        ",".join(_text(short(float(value), digits)) for value in row)
         for row, digits in zip(thinned(points, limit), _DIGITS, strict=True)
     ]
 
 
-def _plain(value: float | None) -> float | None:
-    """Return a whole number without its ".0"."""
-    return int(value) if value is not None and value.is_integer() else value
+def _text(value: float | None) -> str:
+    if value is None:
+        return ""
+    return str(int(value) if value.is_integer() else value)

@@ -5,8 +5,8 @@ import { AXIS_ROWS, hasEnded, type Parts, RunModel, type Snapshot, Table } from 
 interface SavedSeries {
   name: string;
   split: Parts["series"][number]["split"];
-  /** A list of numbers for each of `AXIS_ROWS`; null is not finite. */
-  points: (number | null)[][];
+  /** Numbers with commas between them for each of `AXIS_ROWS`; nothing for what is not finite. */
+  points: string[];
 }
 
 type Saved = Omit<Parts, "series" | "lanes"> & { series: SavedSeries[] };
@@ -16,8 +16,10 @@ export function snapshotOf(saved: unknown): Snapshot | null {
   try {
     const { series, ...rest } = saved as Saved;
     const tables = series.map(({ points }) => {
-      const { length } = points[0];
-      const columns = points.map((column) => column.map((value) => value ?? NaN));
+      const columns = points.map((text) =>
+        text.split(",").map((v) => (v === "" ? NaN : Number(v))),
+      );
+      const { length } = columns[0];
       if (columns.length !== AXIS_ROWS.length || columns.some((c) => c.length !== length)) {
         throw new RangeError(`Expected ${AXIS_ROWS.length} columns of one length.`);
       }

@@ -31,7 +31,10 @@ def test_a_notebook_holds_the_curves_of_a_run_in_few_points() -> None:
     held = json.loads(text)
     assert (held["run"], held["number"]) == (news.state["run"]["id"], 1)
     curves = {
-        (s["name"], s["split"]): np.array(s["points"], float) for s in held["saved"]["series"]
+        (s["name"], s["split"]): np.array(
+            [[float(value or "nan") for value in row.split(",")] for row in s["points"]]
+        )
+        for s in held["saved"]["series"]
     }
     loss = curves["loss", "training"]
     assert loss.shape[0] == 4
