@@ -73,6 +73,8 @@ export function eachOnItsOwnPage(take: (fixture: Fixture) => void): void {
   });
   afterEach(() => {
     fixture.controls.destroy();
+    // The page's own, of what is focused and stored, take no time.
+    vi.advanceTimersByTime(0);
     expect(vi.getTimerCount()).toBe(0);
     vi.useRealTimers();
   });

@@ -8,9 +8,6 @@ interface Options {
   hooks: Record<"setCursor" | "setSelect", ((plot: FakePlot) => void)[]>;
 }
 
-/** What every plot that was made calls its lines; a test empties it before it looks. */
-export const legends: unknown[] = [];
-
 /** Every plot that was made and not destroyed, by when it was made. */
 export const plots = new Set<FakePlot>();
 
@@ -39,7 +36,6 @@ export default class FakePlot {
     _: unknown,
     target: HTMLElement,
   ) {
-    legends.push(...options.series.map(({ label }) => label));
     target.append(this.over);
     plots.add(this);
   }

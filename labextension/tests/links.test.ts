@@ -112,7 +112,8 @@ describe("a view", () => {
     const state = parts([1], { ...told, waits: ["It waits for partition 1."] });
     models.stream.emit({ type: "snapshot", seq: 1, state }, buffers([1]));
     page.frame();
-    expect(textOf(root, '[data-tos="waits"]')).toBe(
+    expect(textOf(root, '[data-tos="waits"]')).toBe("✕ Partition 1 lost its worker. (2 more)");
+    expect(root.querySelector<HTMLElement>('[data-tos="waits"]')?.title).toBe(
       "✕ Partition 1 lost its worker.\n⏳ It waits for partition 1.\n… Swap strategy waits.",
     );
     for (const text of [...told.lost, ...told.pending])

@@ -5,5 +5,10 @@ import { vi } from "vitest";
 // Lumino subclasses it where a module that drags and drops is loaded.
 vi.stubGlobal("DragEvent", class extends MouseEvent {});
 
+// Pages are light, and their colors not forced.
+Object.assign(window, {
+  matchMedia: () => Object.assign(new EventTarget(), { matches: false }),
+});
+
 // Files share a process: one may have put something else in a module's place.
 vi.resetModules();

@@ -86,6 +86,7 @@ describe("a view", () => {
 
   it("says when the kernel falls silent, unless the run has ended", () => {
     snapshot([1]);
+    page.frame();
     vi.advanceTimersByTime(SILENCE + 1500);
     expect(text(".tos-told")).toContain("does not answer");
     expect(text('[data-tos="status"]')).toContain("does not answer");

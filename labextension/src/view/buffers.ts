@@ -90,3 +90,16 @@ export class Table {
     this.length = length;
   }
 }
+
+export const MAX_LANES = 8192;
+
+/** A snapshot holds fewer milestones than we may have seen: keep those before its first. */
+export function withOlder(old: Table, fresh: Table): Table {
+  if (fresh.length === 0) return old;
+  const ends = fresh.column(LANE_ROWS.indexOf("end"));
+  const first = ends.reduce((a, b) => Math.min(a, b), Infinity);
+  const merged = new Table(LANE_ROWS, MAX_LANES);
+  merged.concat(old, (end) => end < first, LANE_ROWS.indexOf("end"));
+  merged.concat(fresh);
+  return merged;
+}

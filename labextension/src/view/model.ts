@@ -5,11 +5,11 @@
  * `apply` says "gap", and the caller asks for a snapshot.
  */
 
-import { AXIS_ROWS, LANE_ROWS, Table } from "./buffers";
+import { AXIS_ROWS, LANE_ROWS, MAX_LANES, Table, withOlder } from "./buffers";
 import type { Action, When } from "./requests";
 import type { Costs, Links, Worker } from "./workers";
 
-export { AXIS_ROWS, LANE_ROWS, Table };
+export { AXIS_ROWS, LANE_ROWS, MAX_LANES, Table };
 export type { Worker };
 
 export interface WorkerError {
@@ -162,7 +162,6 @@ export interface Snapshot {
 export type Outcome = "applied" | "gap" | "old";
 
 export const MAX_POINTS = 8000;
-export const MAX_LANES = 8192;
 const MAX_MARKS = 200;
 const MAX_COMMANDS = 50;
 const MAX_LOG = 200;
@@ -291,15 +290,4 @@ export function mergeCommands(old: CommandEntry[], fresh: CommandEntry[]): Comma
 
 function isPrefix(old: Worker[], fresh: Worker[]): boolean {
   return old.length <= fresh.length && old.every((worker, i) => worker.key === fresh[i].key);
-}
-
-/** A snapshot holds fewer milestones than we may have seen: keep those before its first. */
-function withOlder(old: Table, fresh: Table): Table {
-  if (fresh.length === 0) return old;
-  const ends = fresh.column(LANE_ROWS.indexOf("end"));
-  const first = ends.reduce((a, b) => Math.min(a, b), Infinity);
-  const merged = new Table(LANE_ROWS, MAX_LANES);
-  merged.concat(old, (end) => end < first, LANE_ROWS.indexOf("end"));
-  merged.concat(fresh);
-  return merged;
 }

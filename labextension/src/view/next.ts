@@ -69,6 +69,6 @@ function row([label, code]: Line): HTMLElement {
       },
     );
   });
-  const line = h("code", {}, code);
+  const line = h("code", { translate: "no" }, code);
   return h("div", { class: "tos-next-row" }, h("span", {}, label), line, copy);
 }

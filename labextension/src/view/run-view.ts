@@ -160,7 +160,12 @@ export class RunView implements Listener {
 
   /** The kernel cannot be reached, for `reason`, empty if it is shown elsewhere; null: it can. */
   freeze(reason: string | null): void {
-    if (reason === this.frozen || (reason === null && this.lost)) return;
+    if (reason === null && this.lost) {
+      // Only a snapshot brings the run back.
+      this.link.ask();
+      return;
+    }
+    if (reason === this.frozen) return;
     this.frozen = reason;
     this.controls.freeze(reason !== null);
     this.tell();
@@ -204,8 +209,8 @@ export class RunView implements Listener {
 
   private readonly tick = (): void => {
     this.link.tick();
-    this.controls.drawNotes();
     this.tell();
+    this.controls.drawNotes();
   };
 
   /** Say what is wrong with the connection, if anything, and where the run stands. */

@@ -97,7 +97,7 @@ it("a command waits until the kernel can hear it", async () => {
   expect(on.it.kernel.said("command")).toMatchObject([{ run: "r3", command: "pause" }]);
   on.it.kernel.answer(on.it.kernel.said("command")[0].id, { ok: true, when: "now" });
   await settle();
-  expect(output.node.textContent).toContain("asked; applies at once");
+  expect(output.node.textContent).toContain("asked: pause; applies at once");
 });
 
 it("an output shows what was saved once the kernel turns out not to know the run", async () => {

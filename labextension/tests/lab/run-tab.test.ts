@@ -156,11 +156,14 @@ describe("a restart of the kernel", () => {
     expect(tab.title.label).toBe("Run 3 · first.ipynb");
   });
 
-  it("that was none, as the run is still there, is forgotten", () => {
+  it("that was none, as the run is still there, is forgotten", async () => {
     open();
+    await vi.advanceTimersByTimeAsync(0);
     show();
     kernel.become("lost");
     kernel.become("open");
+    expect(kernel.opened.hello).toHaveBeenCalledTimes(2);
+    show();
     expect(notice()).toBe("");
   });
 });
