@@ -66,7 +66,8 @@ def test_rows_of_a_stream_are_fed_until_no_node_wants_more(
     mode = TFCluster.InputMode.SPARK
     taken = tmp_path / "rows"
     cluster = TFCluster.run(spark_context, main, str(taken), 1, 0, input_mode=mode)
-    stream = StreamingContext(spark_context, 0.2)
+    # Spark ends a stream when it has made all its batches: on a busy machine they would pile up.
+    stream = StreamingContext(spark_context, 1)
     try:
         parts = [spark_context.parallelize(range(n, n + 10), 2) for n in (0, 10, 20, 30)]
         cluster.train(stream.queueStream(parts))
