@@ -121,9 +121,9 @@ def test_a_server_that_dies_ends_the_run_with_its_name_and_the_checkpoint_contin
     with tos.TrainingSession(
         spark_context, digits_graph(), checkpoint_dir=str(tmp_path), **options
     ) as session:
-        run = session.start(data, epochs=4, checkpoint_every="3 milestones", sinks=[watch])
+        run = session.start(data, epochs=4, checkpoint_every="1 milestones", sinks=[watch])
         run.chaos(tos.chaos.Pause(0.02, any=2))
-        watch.until(CheckpointWritten)
+        watch.until(CheckpointWritten, count=4)
         os.kill(server(), signal.SIGKILL)
         with pytest.raises(ClusterUnreachable, match=r"ps:0 has ended.*tos\.resume") as caught:
             run.wait(60)

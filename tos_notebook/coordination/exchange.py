@@ -6,6 +6,7 @@ The control plane knows who trains what; it never looks into parameters.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
 from ..common.arrays import Array, Buffer
@@ -263,8 +264,19 @@ class Trainer(Protocol):
             Whether the optimizer's state continues, too.
         """
 
+    def still(self) -> AbstractContextManager[object]:
+        """Return what keeps parameters from holding anything that is not counted.
+
+        Where workers change them by themselves, all wait inside, with their milestones counted.
+
+        Raises
+        ------
+        WaitTimeout
+            On entering: a worker is in the midst of a milestone for too long.
+        """
+
     def snapshot(self, entered: Callable[[], object]) -> TrainedCopy:
-        """Return a copy of all that is trained, as of one version.
+        """Return a copy of all that is trained, as of one version; inside of `still`.
 
         Parameters
         ----------

@@ -160,7 +160,7 @@ class Snapshotter:
             ledger says: a push was merged in part, or counts and was not merged. Or it is the
             last one, and the data are not known to be the same.
         """
-        with self._copying:
+        with self._copying, self._trainer.still():
             return self._snapshot(asked, last, swap)
 
     def _snapshot(

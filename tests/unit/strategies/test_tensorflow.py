@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -14,6 +14,8 @@ from tos_notebook.steering.sync import as_sync
 from tos_notebook.strategies import TensorFlowCluster, as_strategy
 from tos_notebook.strategies.tensorflow.exchange import addresses
 from tos_notebook.strategies.tensorflow.pace import Pace
+from tos_notebook.strategies.tensorflow.peer import SessionPeer
+from tos_notebook.wire.messages import Directive, Reply
 
 
 def test_a_name_may_say_that_all_make_each_step_together() -> None:
@@ -85,3 +87,27 @@ def test_a_copy_waits_for_milestones_and_keeps_others_from_beginning() -> None:
         assert not begun.is_set()
     other.join(10)
     assert begun.is_set()
+
+
+def test_a_milestone_is_under_way_until_it_is_counted() -> None:
+    pace, order = Pace(), []
+
+    def copy() -> None:
+        with pace.held():
+            order.append("copied")
+
+    copier = threading.Thread(target=copy)
+
+    class Counter:
+        def push(self, member: Any, message: Any) -> Reply:
+            copier.start()
+            copier.join(0.2)
+            order.append("counted")
+            return reply
+
+    reply = Reply(1, 0, "committed", Directive.WAIT, None)
+    peer = SessionPeer(cast(Any, None), cast(Any, Counter()), pace)
+    pace.begin(peer)
+    assert peer.push(cast(Any, None), cast(Any, None)) == (reply, None)
+    copier.join(10)
+    assert order == ["counted", "copied"]

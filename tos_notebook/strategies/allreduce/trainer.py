@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 from ...archive.runner import Updater
@@ -93,6 +94,10 @@ class ReduceTrainer:
             return False
         self._updater.restore(handed.optimizer)
         return True
+
+    def still(self) -> AbstractContextManager[object]:
+        """See `Trainer.still`: workers have copies."""
+        return nullcontext()
 
     def snapshot(self, entered: Callable[[], object]) -> Copied:
         """See `Trainer.snapshot`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, nullcontext
 
 from ...coordination.cohort import Cohort
 from ...coordination.exchange import HandedOver, WorkerExchange
@@ -77,6 +78,10 @@ class ServerTrainer:
         """See `Trainer.take_over`; workers have the optimizers."""
         self.center.go_on(handed.version, handed.torn)
         return False
+
+    def still(self) -> AbstractContextManager[object]:
+        """See `Trainer.still`: workers have copies."""
+        return nullcontext()
 
     def snapshot(self, entered: Callable[[], object]) -> Copied:
         """See `Trainer.snapshot`."""

@@ -94,8 +94,10 @@ class SessionPeer:
 
     def push(self, member: Member, message: Push) -> tuple[Answer, BytesLike | None]:
         """See `WorkerExchange.push`."""
-        self._pace.end(self)
-        reply = self._counter.push(member, message)
+        try:
+            reply = self._counter.push(member, message)
+        finally:
+            self._pace.end(self)
         if reply.directive is Directive.GO:
             self._pace.begin(self)
         return reply, None

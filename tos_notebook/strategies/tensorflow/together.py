@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, cast
 
@@ -83,6 +84,10 @@ class LockstepTrainer(SessionTrainer):
         """See `Trainer.change`; a step is made before it or after, for all workers."""
         with self._averaging.lock:
             super().change(settings, names, entered)
+
+    def still(self) -> AbstractContextManager[object]:
+        """See `Trainer.still`: only the driver changes variables."""
+        return nullcontext()
 
     def snapshot(self, entered: Callable[[], object]) -> Copied:
         """See `Trainer.snapshot`; gradients that wait are computed again."""

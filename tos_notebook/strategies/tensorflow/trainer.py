@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...common.arrays import Array
@@ -103,13 +104,16 @@ class SessionTrainer:
         self._parameters.version, self._parameters.torn = handed.version, handed.torn
         return False
 
+    def still(self) -> AbstractContextManager[object]:
+        """See `Trainer.still`."""
+        return self._pace.held()
+
     def snapshot(self, entered: Callable[[], object]) -> Copied:
-        """See `Trainer.snapshot`; no worker is in the midst of a milestone then."""
+        """See `Trainer.snapshot`."""
         if self._parameters.torn is not None:
             raise CheckpointError(f"{self._parameters.torn} No checkpoint is written of them.")
-        with self._pace.held():
-            entered()
-            return Copied(self._parameters.all(), self._parameters.version)
+        entered()
+        return Copied(self._parameters.all(), self._parameters.version)
 
     def restore(self, copied: Copied) -> None:
         """See `Trainer.restore`."""
