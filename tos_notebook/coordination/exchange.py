@@ -264,7 +264,7 @@ class Trainer(Protocol):
             Whether the optimizer's state continues, too.
         """
 
-    def still(self) -> AbstractContextManager[object]:
+    def quiesce(self) -> AbstractContextManager[object]:
         """Return what keeps parameters from holding anything that is not counted.
 
         Where workers change them by themselves, all wait inside, with their milestones counted.
@@ -273,10 +273,12 @@ class Trainer(Protocol):
         ------
         WaitTimeout
             On entering: a worker is in the midst of a milestone for too long.
+        CheckpointError
+            The parameters are not what the ledger says, and nobody is waited for.
         """
 
     def snapshot(self, entered: Callable[[], object]) -> TrainedCopy:
-        """Return a copy of all that is trained, as of one version; inside of `still`.
+        """Return a copy of all that is trained, as of one version; inside of `quiesce`.
 
         Parameters
         ----------

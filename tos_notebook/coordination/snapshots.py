@@ -160,13 +160,18 @@ class Snapshotter:
             ledger says: a push was merged in part, or counts and was not merged. Or it is the
             last one, and the data are not known to be the same.
         """
-        with self._copying, self._trainer.still():
-            return self._snapshot(asked, last, swap)
+        with self._copying:
+            began = time.perf_counter()
+            with self._trainer.quiesce():
+                return self._snapshot(began, asked, last, swap)
 
     def _snapshot(
-        self, asked: Callable[[], Asked | None], last: bool, swap: Callable[[], object]
+        self,
+        began: float,
+        asked: Callable[[], Asked | None],
+        last: bool,
+        swap: Callable[[], object],
     ) -> Snapshot | None:
-        began = time.perf_counter()
         state = self._state
         with state.changed:
             span = state.span

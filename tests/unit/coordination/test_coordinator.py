@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -25,6 +26,7 @@ from tos_notebook.combiners import (
     TensorCombiner,
 )
 from tos_notebook.coordination.coordinator import Coordinator
+from tos_notebook.coordination.ledger import Ledger
 from tos_notebook.coordination.membership import Member
 from tos_notebook.coordination.timeouts import Timeouts
 from tos_notebook.errors import (
@@ -370,6 +372,25 @@ def test_a_combiner_that_ends_the_process_ends_the_run() -> None:
     assert "SystemExit: 1. It does not count either." in str(training.error)
     assert training.state.ledger.committed(0, 0).steps == 0
     assert training.snapshot() is not None
+
+
+def test_a_copy_counts_what_is_trained_until_all_workers_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Some change the parameters by themselves: what the ledger lacks would be trained again."""
+    training, _ = counting_training()
+    member = enter(training)
+
+    @contextmanager
+    def quiesce() -> Iterator[None]:
+        training.push(member, push(0), update(5))
+        yield
+
+    monkeypatch.setattr(training.trainer, "quiesce", quiesce)
+    copy = training.snapshot()
+    assert copy is not None
+    assert copy.progress.copied.version == 1
+    assert Ledger.from_json(copy.progress.ledger).committed(0, 0).steps == 1
 
 
 def _raise(error: Exception) -> Callable[..., Any]:

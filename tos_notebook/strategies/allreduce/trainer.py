@@ -95,8 +95,8 @@ class ReduceTrainer:
         self._updater.restore(handed.optimizer)
         return True
 
-    def still(self) -> AbstractContextManager[object]:
-        """See `Trainer.still`: workers have copies."""
+    def quiesce(self) -> AbstractContextManager[object]:
+        """See `Trainer.quiesce`: workers have copies."""
         return nullcontext()
 
     def snapshot(self, entered: Callable[[], object]) -> Copied:

@@ -79,8 +79,8 @@ class ServerTrainer:
         self.center.go_on(handed.version, handed.torn)
         return False
 
-    def still(self) -> AbstractContextManager[object]:
-        """See `Trainer.still`: workers have copies."""
+    def quiesce(self) -> AbstractContextManager[object]:
+        """See `Trainer.quiesce`: workers have copies."""
         return nullcontext()
 
     def snapshot(self, entered: Callable[[], object]) -> Copied:

@@ -14,7 +14,7 @@ from ...coordination.membership import Member
 from ...coordination.reports import Reports
 from ...coordination.requests import WorkerRequests
 from ...coordination.settings import Settings
-from ...errors import CheckpointError, NonFiniteUpdate, TosError
+from ...errors import NonFiniteUpdate, TosError
 from ...wire.messages import Directive, Poll, Proceed, Push, Reply
 from ..allreduce.reduction import Brought, Reduction
 from .parameters import ServedParameters
@@ -85,14 +85,13 @@ class LockstepTrainer(SessionTrainer):
         with self._averaging.lock:
             super().change(settings, names, entered)
 
-    def still(self) -> AbstractContextManager[object]:
-        """See `Trainer.still`: only the driver changes variables."""
+    def quiesce(self) -> AbstractContextManager[object]:
+        """See `Trainer.quiesce`: only the driver changes variables."""
         return nullcontext()
 
     def snapshot(self, entered: Callable[[], object]) -> Copied:
         """See `Trainer.snapshot`; gradients that wait are computed again."""
-        if self._parameters.torn is not None:
-            raise CheckpointError(f"{self._parameters.torn} No checkpoint is written of them.")
+        self._require_whole()
         with self._averaging.lock:
             entered()
             return Copied(self._parameters.all(), self._parameters.version)

@@ -104,14 +104,18 @@ class SessionTrainer:
         self._parameters.version, self._parameters.torn = handed.version, handed.torn
         return False
 
-    def still(self) -> AbstractContextManager[object]:
-        """See `Trainer.still`."""
+    def quiesce(self) -> AbstractContextManager[object]:
+        """See `Trainer.quiesce`."""
+        self._require_whole()
         return self._pace.held()
+
+    def _require_whole(self) -> None:
+        if self._parameters.torn is not None:
+            raise CheckpointError(f"{self._parameters.torn} No checkpoint is written of them.")
 
     def snapshot(self, entered: Callable[[], object]) -> Copied:
         """See `Trainer.snapshot`."""
-        if self._parameters.torn is not None:
-            raise CheckpointError(f"{self._parameters.torn} No checkpoint is written of them.")
+        self._require_whole()
         entered()
         return Copied(self._parameters.all(), self._parameters.version)
 
