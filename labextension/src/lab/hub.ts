@@ -6,6 +6,7 @@ import type { IConsoleTracker } from "@jupyterlab/console";
 import type { INotebookTracker } from "@jupyterlab/notebook";
 import { type ISignal, Signal } from "@lumino/signaling";
 
+import type { Snapshot } from "../view/model";
 import type { Kernel, Kernels } from "./kernels";
 import { KernelLink } from "./link";
 import { PageMemory } from "./page-memory";
@@ -86,6 +87,11 @@ export class Hub implements Kernels {
 
   of(context: ISessionContext): KernelLink | null {
     return this.links.find((link) => link.context === context) ?? null;
+  }
+
+  /** What the page shows of a run, also after the kernel is gone. */
+  shown(run: string): Snapshot | null {
+    return this.memory.shown(run);
   }
 
   /** Follow a document's kernel; two views of one document have the same. */

@@ -53,6 +53,15 @@ export class PageMemory {
     };
   }
 
+  /** What the page shows of a run now; null if it shows nothing. */
+  shown(run: string): Snapshot | null {
+    for (const [take, taken] of this.takers) {
+      const snapshot = taken === run ? take() : null;
+      if (snapshot !== null) return snapshot;
+    }
+    return null;
+  }
+
   /** What the page before this one showed of a run; late for every delta of the kernel. */
   recall(run: string): Snapshot | null {
     const kept = this.kept.get(run);

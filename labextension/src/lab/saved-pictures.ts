@@ -3,7 +3,7 @@
  * what is saved in the notebook.
  *
  * While a run trains they get it now and then, so that a notebook whose kernel dies holds what was
- * seen last. After the end they get it for good, and nothing else. The kernel does that itself as
+ * seen last. When the kernel is gone, they get what the page has shown. After the end they get it for good, and nothing else. The kernel does that itself as
  * long as JupyterLab knows to which output its words belong, which a reload of the page makes it
  * forget.
  */
@@ -16,7 +16,7 @@ import { hasEnded } from "../view/model";
 import type { KernelLink } from "./link";
 import type { Hub } from "./hub";
 import type { Overview } from "./overview";
-import { isFinal } from "./saved";
+import { isFinal, savedOf } from "./saved";
 import {
   type Bundle,
   CLUSTER_MIME,
@@ -47,6 +47,10 @@ export class SavedPictures {
   }
 
   private readonly soon = (): void => {
+    // At once: a user may save before anything else happens.
+    this.notebooks.forEach((panel) => {
+      if (this.hub.of(panel.sessionContext)?.state === "lost") this.keepShown(panel);
+    });
     this.timer ??= window.setTimeout(() => {
       this.timer = null;
       this.notebooks.forEach((panel) => {
@@ -54,6 +58,17 @@ export class SavedPictures {
       });
     }, GRACE);
   };
+
+  /** The kernel tells nothing more: what will be saved is what the page has shown of its runs. */
+  private keepShown(panel: NotebookPanel): void {
+    for (const { outputs, index, shown } of live(panel)) {
+      const snapshot = "run" in shown ? this.hub.shown(shown.run) : null;
+      if (snapshot === null) continue;
+      const { data } = outputs.get(index);
+      const run = { ...(data[RUN_MIME] as unknown as RunReference), saved: savedOf(snapshot) };
+      put(outputs, index, { ...data, [RUN_MIME]: run });
+    }
+  }
 
   private async settle(panel: NotebookPanel): Promise<void> {
     const link = this.hub.of(panel.sessionContext);
@@ -123,6 +138,10 @@ function shownIn(outputs: Outputs, index: number): Shown | null {
   return cluster === undefined ? null : { cluster };
 }
 
+function put(outputs: Outputs, index: number, data: object): void {
+  outputs.set(index, { output_type: "display_data", data: data as IMimeBundle, metadata: {} });
+}
+
 async function replace(
   link: KernelLink,
   { outputs, index, shown }: Live,
@@ -136,5 +155,5 @@ async function replace(
   // While it trains, beside what names the run to a front end that shows it live.
   const ended = last || isFinal((picture[RUN_MIME] as RunReference | undefined)?.saved);
   const data = ended ? picture : { ...(outputs.get(index).data as Bundle), ...picture };
-  outputs.set(index, { output_type: "display_data", data: data as IMimeBundle, metadata: {} });
+  put(outputs, index, data);
 }

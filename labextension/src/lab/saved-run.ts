@@ -35,7 +35,8 @@ export class SavedRun extends Widget {
     this.view = new RunView(new SavedChannel(snapshot), settings);
     this.node.append(this.view.element);
     this.view.start();
-    if (hasEnded(snapshot.message.state.run.state)) this.view.freeze("");
+    const { state } = snapshot.message.state.run;
+    if (hasEnded(state) && state !== "lost") this.view.freeze("");
     else this.view.lose(t("The kernel of this run is gone; this is what was saved of it."));
   }
 

@@ -11,6 +11,35 @@ interface SavedSeries {
 
 type Saved = Omit<Parts, "series" | "lanes"> & { series: SavedSeries[] };
 
+/** Points of a curve, curves and workers at most: a saved notebook stays small. */
+const POINTS = 300;
+const CURVES = 24;
+const WORKERS = 64;
+const DIGITS = 6;
+
+/** What the kernel would have written, of what a page shows after the kernel is gone. */
+export function savedOf({ message, buffers }: Snapshot): Saved {
+  const { run, totals, series, workers, marks, commands, log } = message.state;
+  const few = series.slice(0, CURVES).map(({ name, split, length }, i) => {
+    const table = new Table(AXIS_ROWS, Math.max(1, length));
+    table.append(buffers[i], length);
+    return { name, split, points: AXIS_ROWS.map((_, row) => textOf(table.column(row))) };
+  });
+  const some = workers.slice(0, WORKERS);
+  const plain = { ...run };
+  Reflect.deleteProperty(plain, "actions");
+  return { run: plain, totals, series: few, workers: some, marks, commands, log };
+}
+
+function textOf(column: ArrayLike<number>): string {
+  const count = Math.min(column.length, POINTS);
+  const step = (column.length - 1) / Math.max(1, count - 1);
+  return Array.from({ length: count }, (_, i) => {
+    const value = column[Math.round(i * step)];
+    return Number.isFinite(value) ? String(Number(value.toPrecision(DIGITS))) : "";
+  }).join(",");
+}
+
 /** What the kernel would have told; null if this is nothing that it has written. */
 export function snapshotOf(saved: unknown): Snapshot | null {
   try {

@@ -46,7 +46,7 @@ function sentence(model: RunModel): string {
     if (run.reason) parts.push(run.reason);
     parts.push(t("%1 milestones in %2", count(totals.milestones), duration(run.elapsed)));
   }
-  const figures = parts.join(", ");
+  const figures = parts.join(", ").replace(/\.$/, "");
   const said =
     SENTENCES[run.state]?.(nameOf(run), figures) ??
     t("%1 %2: %3.", nameOf(run), run.state, figures);

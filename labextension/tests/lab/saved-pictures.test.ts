@@ -4,6 +4,9 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { LinkState } from "../../src/lab/kernels";
 import { CLUSTER_MIME, RUN_MIME } from "../../src/lab/protocol";
 import { OLD, SavedPictures } from "../../src/lab/saved-pictures";
+import { snapshotOf } from "../../src/lab/saved";
+import type { Snapshot } from "../../src/view/model";
+import { buffers, parts } from "../fakes";
 import { CLUSTER, clusterRow, FakeKernel, row } from "./panel-fakes";
 import { settle } from "./session-fakes";
 
@@ -37,7 +40,11 @@ function liveCluster(cluster: string): { data: Record<string, unknown> } {
 const other = { data: { "text/plain": "4" } };
 
 let kernel: FakeKernel;
-let hub: { changed: Signal<unknown, undefined>; of: () => FakeKernel | null };
+let hub: {
+  changed: Signal<unknown, undefined>;
+  of: () => FakeKernel | null;
+  shown: () => Snapshot | null;
+};
 let outputs: Outputs;
 let give: (picture: typeof PICTURE | null) => void;
 
@@ -55,7 +62,7 @@ beforeEach(() => {
     give = resolve;
   });
   kernel.picture.mockImplementation(() => picture as Promise<never>);
-  hub = { changed: new Signal({}), of: () => kernel };
+  hub = { changed: new Signal({}), of: () => kernel, shown: () => null };
   outputs = new Outputs([other, live("r3"), live("r4"), live("r9")]);
   const cells = [{ type: "markdown" }, { type: "code", outputs }];
   const panel = { sessionContext: {}, model: { cells } };
@@ -158,6 +165,29 @@ describe("a picture", () => {
     expect(kernel.picture).toHaveBeenCalledExactlyOnceWith({ cluster: "c1" });
     const saved = { output_type: "display_data", data: PICTURE, metadata: {} };
     expect(outputs.all).toEqual([other, saved, liveCluster("c9")]);
+  });
+
+  it("of a run whose kernel is gone is what the page has shown of it", () => {
+    const losses = Array.from({ length: 1000 }, (_, i) => 1 / (i + 1));
+    hub.shown = () => ({
+      message: { type: "snapshot", seq: 4, state: parts(losses, { state: "lost" }) },
+      buffers: buffers(losses),
+    });
+    kernel.state = "lost";
+    hub.changed.emit(undefined);
+    const kept = outputs.all[2].data;
+    expect(kept["text/plain"]).toBe("training");
+    const { run, number, saved } = kept[RUN_MIME] as Record<string, unknown>;
+    expect([run, number]).toEqual(["r4", 1]);
+    const { state } = snapshotOf(saved)?.message ?? {};
+    expect(state?.run.state).toBe("lost");
+    expect(state?.totals.milestones).toBe(1000);
+    expect(state?.series).toEqual([{ name: "loss", split: "training", length: 300 }]);
+    const { points } = (saved as { series: { points: string[] }[] }).series[0];
+    expect(points[3].split(",")[0]).toBe("1");
+    expect(points[1].split(",").at(-1)).toBe("99900");
+    hub.changed.emit(undefined);
+    expect(outputs.all[2].data).toBe(kept);
   });
 
   it("that the kernel does not give leaves the output as it is", async () => {

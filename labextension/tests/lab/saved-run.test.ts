@@ -59,8 +59,8 @@ describe("a notebook that is opened without a kernel", () => {
     expect(Saved.all).toEqual([]);
   });
 
-  it("says that a run was lost that was still active", async () => {
-    await open(saved("running"));
+  it.each(["running", "lost"])("says that a run was lost that was %s", async (state) => {
+    await open(saved(state));
     const view = output.node.querySelector<HTMLElement>(".tos-run");
     expect(view?.dataset.state).toBe("lost");
     expect(view?.textContent).toContain("this is what was saved of it");
