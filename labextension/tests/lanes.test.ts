@@ -47,6 +47,16 @@ describe("lanes", () => {
     expect(layout.lanes.map(({ index }) => index)).toEqual([1, 0, 2]);
   });
 
+  it("keep the place of workers that have not come yet, or have ended", () => {
+    const heightOf = (...workers: ReturnType<typeof worker>[]): number =>
+      layOut(model([], { workers }), 500).height;
+    const both = heightOf(worker(0), worker(1));
+    expect(both).toBeGreaterThan(0);
+    expect([heightOf(), heightOf(worker(0)), heightOf(worker(0, { state: "done" }))]).toEqual([
+      ...[both, both, both],
+    ]);
+  });
+
   it("mark retries and losses in their lane", () => {
     const mark = { time: 1.5, worker: 1, kind: "retry" as const, text: "" };
     const lanes = [[0, 2, 1, 0, 0, 0], [1, 2, 0.1, 0, 0, 0]]; // prettier-ignore

@@ -48,7 +48,11 @@ describe("a view", () => {
   it("shows a snapshot, and its state and milestones as attributes", () => {
     snapshot([2, 1]);
     expect(root.dataset).toMatchObject({ state: "running", milestones: "2" });
+    // Without a line of its own, a view that nobody has seen yet could not be scrolled to.
+    const notice = root.querySelector<HTMLElement>(".tos-notice");
+    expect([notice?.hidden, text(".tos-notice")]).toEqual([false, "Drawing …"]);
     page.frame();
+    expect(notice?.hidden).toBe(true);
     expect(text(".tos-title")).toBe("Run 3");
     expect(root.querySelectorAll('[data-tos="workers"] tbody th[scope="row"]')).toHaveLength(2);
     const chart = root.querySelector('[data-tos="loss-chart"] [role="img"]');

@@ -49,6 +49,13 @@ READY = """async () => {
 }"""
 """The kernel answers: before that, running cells may come to nothing."""
 
+PICTURED = """() => {
+    const { model } = jupyterapp.shell.currentWidget.content;
+    const html = model.cells.get(1).outputs.toJSON().map(one => one.data?.['text/html'] ?? '');
+    return html.some(one => one.includes('<img src="data:image/svg+xml') && /stopped/.test(one));
+}"""
+"""Whether the picture of the stopped run would be saved."""
+
 
 @dataclass(frozen=True)
 class Lab:

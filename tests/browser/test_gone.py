@@ -13,6 +13,7 @@ import nbformat
 import pytest
 
 from tests.browser.lab import (
+    PICTURED,
     UNHURRIED,
     Lab,
     View,
@@ -34,8 +35,6 @@ SAVED_PICTURE = """() => {
     return html.some(one => one.includes('<img src="data:image/svg+xml'));
 }"""
 """Whether the outputs that would be saved have a curve."""
-
-ENDED_PICTURE = SAVED_PICTURE.replace("one.includes(", "/stopped/.test(one) && one.includes(")
 
 TRUSTED = "() => jupyterapp.shell.currentWidget.content.model.cells.get(1).trusted"
 IMAGE = "image => image.complete && image.naturalWidth"
@@ -180,7 +179,7 @@ def test_a_second_training_cell_waits_in_its_view_and_others_see_the_first_as_pi
     first.stop()
     # The view stays, and its picture is what will be saved.
     first.becomes("stopped")
-    page.wait_for_function(ENDED_PICTURE)
+    page.wait_for_function(PICTURED)
     expect(first.part("loss-chart").locator("canvas").first).to_be_visible()
     second = cells.nth(2).locator("[data-milestones]")
     expect(second).to_have_attribute("data-state", "running")

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import nbformat
 import pytest
 
-from tests.browser.lab import UNHURRIED, Lab, View, execute, expect, ready, save, write_notebook
+from tests.browser.lab import (
+    PICTURED,
+    UNHURRIED,
+    Lab,
+    View,
+    execute,
+    expect,
+    ready,
+    save,
+    write_notebook,
+)
 from tests.browser.test_live_view import SETUP, TRAIN
 
 
@@ -48,9 +57,7 @@ def test_a_run_is_steered_survives_a_reload_and_leaves_its_picture(
     view.moves()
 
     view.stop()
-    page.locator(".jp-Cell").nth(1).get_by_role(
-        "img", name=re.compile("^Training loss from")
-    ).wait_for()
+    page.wait_for_function(PICTURED)
     save(page)
     outputs = nbformat.read(lab.folder / "seven.ipynb", as_version=4).cells[1].outputs
     pages = [output.get("data", {}).get("text/html", "") for output in outputs]

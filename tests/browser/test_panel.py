@@ -9,6 +9,7 @@ from typing import Any
 import nbformat
 
 from tests.browser.lab import (
+    PICTURED,
     UNHURRIED,
     Lab,
     View,
@@ -110,9 +111,10 @@ def test_panel_status_bar_and_cell_follow_a_run_and_steer_it_while_another_cell_
     expect(item).to_have_text(re.compile(f"^{form}$"))
     run_cells(page, 2)
     last.get_by_text("asleep", exact=True).scroll_into_view_if_needed()
-    expect(cell.locator(".jp-InputArea")).not_to_be_in_viewport()
+    headline = cell.locator(".tos-headline")
+    expect(headline).not_to_be_in_viewport()
     item.click()
-    expect(cell.locator(".jp-InputArea")).to_be_in_viewport()
+    expect(headline).to_be_in_viewport()
     expect(cell).to_have_class(re.compile("jp-mod-active"))
 
     # By keyboard, while the kernel's main thread sleeps.
@@ -190,10 +192,12 @@ def test_a_reload_while_a_cell_waits_for_its_run_brings_everything_back(
     assert not (lab.folder / "after").exists()
     picture("reloaded-in-mid-run")
 
+    # A view that is out of sight is not drawn.
+    own.root.scroll_into_view_if_needed()
     own.stop()
     tab.becomes("stopped")
     expect(panel.runs).to_have_attribute("data-state", "stopped")
-    cell.get_by_role("img", name=re.compile("^Training loss from")).wait_for()
+    page.wait_for_function(PICTURED)
     save(page)
     cell.click()
     run_cells(page, 3)

@@ -7,7 +7,17 @@ from typing import Any
 
 import pytest
 
-from tests.browser.lab import UNHURRIED, Lab, View, execute, expect, open_notebook, run_cells, save
+from tests.browser.lab import (
+    PICTURED,
+    UNHURRIED,
+    Lab,
+    View,
+    execute,
+    expect,
+    open_notebook,
+    run_cells,
+    save,
+)
 from tests.browser.test_live_view import SETUP, TRAIN
 from tests.browser.test_panel import Panel, status_item
 
@@ -26,13 +36,6 @@ LOOK = """() => {
     ];
 }"""
 """Of the notebook: cells, which is active, its kernel; and dialogs."""
-
-PICTURED = """() => {
-    const { model } = jupyterapp.shell.currentWidget.content;
-    const outputs = model.cells.get(1).outputs.toJSON();
-    return outputs.some(({ data }) => data?.['text/html']?.includes('stopped'));
-}"""
-"""Whether the picture of the ended run would be saved."""
 
 CLICK_AGAIN = """([x, y]) => {
     const button = document.elementFromPoint(x, y).closest('button');

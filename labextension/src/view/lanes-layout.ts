@@ -111,7 +111,8 @@ export function layOut(model: RunModel, width: number, view: View = { seconds: n
   const last = lanes.at(-1);
   const layout: Layout = {
     ...{ lanes, hidden: all.length - lanes.length, from, to },
-    height: last ? last.top + last.height : THICK,
+    // The place of those that have not come yet, or have ended, stays.
+    height: Math.max(last ? last.top + last.height : THICK, heightOf(model.run?.partitions ?? 1)),
     worst: Math.max(4, worstStaleness(model, from)),
     compute: Array.from({ length: STALENESS_STEPS }, () => []),
     ...{ exchange: [], wait: [], marks: [], notes: [] },
@@ -151,13 +152,16 @@ function byLag(all: Lane[], to: number, view: View): Lane[] {
 }
 
 function rows(all: readonly Lane[]): Row[] {
-  const crowd = all.length > CROWD;
-  let top = 0;
   return all.slice(0, MAX_LANES_SHOWN).map((lane, i) => {
-    const height = crowd ? (i < NAMED ? THICK : THIN) : THICK;
-    top += height;
-    return { ...lane, top: top - height, height };
+    const top = heightOf(i, all.length);
+    return { ...lane, top, height: heightOf(i + 1, all.length) - top };
   });
+}
+
+/** Of the first `count` lanes, of which there are `whole`. */
+function heightOf(count: number, whole = count): number {
+  const thin = whole > CROWD ? Math.max(0, Math.min(count, MAX_LANES_SHOWN) - NAMED) : 0;
+  return thin * THIN + (Math.min(count, MAX_LANES_SHOWN) - thin) * THICK;
 }
 
 /** When the oldest milestone we know began. */

@@ -221,9 +221,9 @@ export class RunView implements Listener {
     let notice = run === null ? t("Waiting for the kernel …") : "";
     if (active && silent) notice = t("The kernel does not answer (busy or gone).");
     notice = this.frozen ?? notice;
-    // Once there is a frame, its own line says so.
-    this.notice.hidden = run !== null || notice === "";
-    setText(this.notice, notice);
+    // Once there is a frame, its own line says so. Before, this is all that can come into sight.
+    this.notice.hidden = !this.body.hidden;
+    setText(this.notice, notice || t("Drawing …"));
     this.controls.tell(run === null ? "" : notice);
     this.status.draw(this.model, notice, performance.now());
   }
@@ -234,6 +234,7 @@ export class RunView implements Listener {
     // Outside the page it has no styles to read.
     if (!this.styled && this.root.isConnected) this.restyle();
     this.body.hidden = false;
+    this.notice.hidden = true;
     this.headline.draw(model);
     this.facts.draw(model, performance.now());
     this.brief.draw(model);

@@ -159,6 +159,7 @@ export class WorkerTable {
 
   draw(model: RunModel): void {
     this.model = model;
+    this.element.style.setProperty("--tos-workers", String(model.run?.partitions ?? 1));
     const fit = { together: inLockstep(model.run), stale: hasStaleness(model.run) };
     const unfit = COLUMNS.map(({ only }) => only !== undefined && !fit[only]);
     this.heads.slice(1).forEach((head, j) => (head.hidden = unfit[j]));
