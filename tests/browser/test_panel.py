@@ -110,7 +110,8 @@ def test_panel_status_bar_and_cell_follow_a_run_and_steer_it_while_another_cell_
     form = r"run 1 \d+/100000 · (~[^·]+ · )?loss [\d.]+"
     expect(item).to_have_text(re.compile(f"^{form}$"))
     run_cells(page, 2)
-    last.get_by_text("asleep", exact=True).scroll_into_view_if_needed()
+    expect(last).to_contain_text("asleep")
+    last.evaluate("cell => cell.scrollIntoView({ block: 'start' })")
     headline = cell.locator(".tos-headline")
     expect(headline).not_to_be_in_viewport()
     item.click()

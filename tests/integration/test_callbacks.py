@@ -133,7 +133,7 @@ def test_what_is_no_callback_for_a_run_is_refused_before_it_starts(
     with pytest.raises(ConfigError, match="expected Keras callbacks"):
         session.start((x, y), callbacks=[print])
     stop = keras.callbacks.EarlyStopping()
-    with pytest.raises(ConfigError, match="expected one of disable, raise; got 'ignore'"):
+    with pytest.raises(ConfigError, match="expected one of raise, skip; got 'ignore'"):
         session.start((x, y), callbacks=[stop], on_callback_error="ignore")
     with pytest.raises(ConfigError, match=r"Use sinks=\[...\]"):
         train(counter()).start((x[:, 0].astype(np.float64),), callbacks=[stop])
