@@ -20,7 +20,9 @@ import { addCommands, COMMANDS, inject, runBelow } from "./commands";
 import { type Document, Hub } from "./hub";
 import type { Kernel } from "./kernels";
 import { addLauncher } from "./launcher";
+import type { KernelLink } from "./link";
 import { Notifier } from "./notify";
+import { othersOf } from "./others";
 import { Panel } from "./panel";
 import type { PanelContext } from "./panel-context";
 import { RUN_MIME } from "./protocol";
@@ -68,7 +70,9 @@ const plugin: JupyterFrontEndPlugin<void> = {
     // Before anything is waited for: a reloaded page is to show its runs at once.
     new Visits(app.serviceManager, hub, app.restored);
     const settings = await SettingsModel.load(registry, ID);
-    const tabs = new RunTabs(app, hub, trans, settings);
+    const tabs = new RunTabs(app, hub, trans, settings, (kernel, run) =>
+      othersOf(run, kernel, (notebooks && panelOf(notebooks, kernel))?.model ?? null),
+    );
     showInCells(app, hub, settings);
     const openCluster = opener(app, notebooks);
     const compare = comparer(app, notebooks);
@@ -100,8 +104,9 @@ function showInCells(app: JupyterFrontEnd, hub: Hub, settings: SettingsModel): v
     createNew: (panel: NotebookPanel) => {
       hub.add(panel);
       const { rendermime } = panel.content;
+      const link = (): KernelLink | null => hub.of(panel.sessionContext);
       const createRenderer = (): RunOutput =>
-        new RunOutput(() => hub.of(panel.sessionContext), rendermime, settings);
+        new RunOutput(link, rendermime, settings, (run) => othersOf(run, link(), panel.model));
       rendermime.addFactory({ safe: true, mimeTypes: [RUN_MIME], createRenderer }, RANK);
     },
   });

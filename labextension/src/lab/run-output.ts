@@ -4,6 +4,7 @@ import { type IRenderMimeRegistry, MimeModel, type IRenderMime } from "@jupyterl
 import { Widget } from "@lumino/widgets";
 
 import { h } from "../view/dom";
+import type { Choices } from "../view/others";
 import { RunView } from "../view/run-view";
 import { t } from "../view/text";
 import type { CommChannel } from "./comm-channel";
@@ -32,6 +33,7 @@ export class RunOutput extends Widget implements IRenderMime.IRenderer {
     private readonly link: () => KernelLink | null,
     private readonly rendermime: IRenderMimeRegistry,
     private readonly settings: SettingsModel,
+    private readonly others: Choices | null = null,
   ) {
     super();
     this.addClass("tos-lab-output");
@@ -138,7 +140,7 @@ export class RunOutput extends Widget implements IRenderMime.IRenderer {
     if (this.isDisposed) return false;
     this.channel = channel;
     this.pace();
-    this.view = new RunView(this.channel, this.settings.current);
+    this.view = new RunView(this.channel, this.settings.current, this.others);
     this.saved?.dispose();
     this.node.replaceChildren(this.view.element);
     this.view.start();
@@ -170,7 +172,7 @@ export class RunOutput extends Widget implements IRenderMime.IRenderer {
     if (snapshot !== null) {
       if (this.isDisposed || this.view !== null) return;
       this.saved?.dispose();
-      this.saved = new SavedRun(snapshot, this.settings.current);
+      this.saved = new SavedRun(snapshot, this.settings.current, this.others);
       this.node.replaceChildren(this.saved.node);
       return;
     }

@@ -5,6 +5,7 @@ import type { TranslationBundle } from "@jupyterlab/translation";
 import { Widget } from "@lumino/widgets";
 
 import { h, setAttribute, setText } from "../view/dom";
+import type { Choice } from "../view/others";
 import { RunView } from "../view/run-view";
 import { tosIcon } from "./icon";
 import type { Kernel, RunChannel } from "./kernels";
@@ -18,6 +19,8 @@ export const UNSEEN = 5;
 export interface RunTabOptions {
   trans: TranslationBundle;
   settings: ViewSettings;
+  /** What can be drawn beside the run of a kernel; nothing can if left out. */
+  others?: (kernel: Kernel, run: string) => readonly Choice[];
 }
 
 export class RunTab extends Widget {
@@ -36,13 +39,14 @@ export class RunTab extends Widget {
   constructor(
     readonly kernel: Kernel,
     readonly run: string,
-    { trans, settings }: RunTabOptions,
+    { trans, settings, others }: RunTabOptions,
   ) {
     super();
     this.trans = trans;
     this.settings = settings;
     this.channel = kernel.channel(run);
-    this.view = new RunView(this.channel, settings);
+    const choices = others ? (id: string) => others(kernel, id) : null;
+    this.view = new RunView(this.channel, settings, choices);
     this.addClass("tos-lab-run-tab");
     this.title.icon = tosIcon;
     mark(this.node, run);

@@ -8,7 +8,7 @@ import { SplitPanel, type Widget } from "@lumino/widgets";
 
 import type { Hub } from "./hub";
 import type { Kernel } from "./kernels";
-import { createRunTab, type RunTab } from "./run-tab";
+import { createRunTab, type RunTab, type RunTabOptions } from "./run-tab";
 import type { SettingsModel } from "./settings";
 
 /** Of no use to people: it is in no menu. */
@@ -31,6 +31,7 @@ export class RunTabs {
     hub: Hub,
     private readonly trans: TranslationBundle,
     private readonly settings: SettingsModel,
+    private readonly others?: RunTabOptions["others"],
   ) {
     settings.changed.connect((_, values) => {
       this.tracker.forEach(({ content }) => {
@@ -69,7 +70,8 @@ export class RunTabs {
   }
 
   private show(kernel: Kernel, run: string, place: Place = {}): Tab {
-    const tab = createRunTab(kernel, run, { trans: this.trans, settings: this.settings.current });
+    const { trans, others } = this;
+    const tab = createRunTab(kernel, run, { trans, settings: this.settings.current, others });
     tab.id = `tos-${run}`;
     const { shell } = this.app;
     shell.add(tab, "main", { ...place, activate: false });

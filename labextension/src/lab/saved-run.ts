@@ -4,12 +4,13 @@ import { Widget } from "@lumino/widgets";
 
 import type { Channel, Listener } from "../view/channel";
 import { hasEnded, type Snapshot } from "../view/model";
+import type { Choices } from "../view/others";
 import { RunView } from "../view/run-view";
 import { t } from "../view/text";
 import type { ViewSettings } from "./settings";
 
 /** Tells what was saved, and nothing else. */
-class SavedChannel implements Channel {
+export class SavedChannel implements Channel {
   constructor(private readonly snapshot: Snapshot) {}
 
   open(listener: Listener): Promise<void> {
@@ -30,9 +31,9 @@ class SavedChannel implements Channel {
 export class SavedRun extends Widget {
   readonly view: RunView;
 
-  constructor(snapshot: Snapshot, settings: Partial<ViewSettings>) {
+  constructor(snapshot: Snapshot, settings: Partial<ViewSettings>, others: Choices | null = null) {
     super();
-    this.view = new RunView(new SavedChannel(snapshot), settings);
+    this.view = new RunView(new SavedChannel(snapshot), settings, others);
     this.node.append(this.view.element);
     this.view.start();
     const { state } = snapshot.message.state.run;

@@ -4,13 +4,13 @@ import uPlot from "uplot";
 
 import { drawBands, drawMarks } from "./charts-draw";
 import { Legend } from "./charts-legend";
-import { type Flag, type Overlay, told } from "./charts-marks";
+import { type Band, type Flag, type Overlay, told } from "./charts-marks";
 import { menu } from "./charts-menu";
 import { dotted, DRAG, plotOptions } from "./charts-plot";
 import { csv, download, png, type Sheet, svg } from "./charts-save";
 import { type Range, yRange } from "./charts-scale";
 import type { ChartState } from "./charts-state";
-import { align, type Curve, curves, summary } from "./curves";
+import { align, type Beside, type Curve, curves, curvesBeside, keyOf, summary } from "./curves";
 import { h, setAttribute, setText } from "./dom";
 import type { Series } from "./model";
 import type { Theme } from "./theme";
@@ -28,6 +28,8 @@ export interface Scene {
   /** All of x, of all charts. */
   x: Range;
   height: number;
+  /** Other runs, and what they have of this chart. */
+  others: readonly { beside: Beside; series: readonly Series[]; pauses: readonly Band[] }[];
   /** Stands for the training curve's latest value, if anything does. */
   now: number | null;
 }
@@ -71,6 +73,7 @@ export class Chart {
         this.legend.element,
         menu(name, actions),
       ),
+      this.legend.others,
       this.target,
     );
     this.target.addEventListener("keydown", this.press);
@@ -95,10 +98,14 @@ export class Chart {
     this.now = scene.now;
     setAttribute(this.target, "aria-label", summary(name, series));
     const pauses = scene.overlay.bands.filter(({ kind }) => kind === "pause");
-    const drawn = curves(series, options, pauses);
+    // Behind one's own.
+    const others = scene.others.flatMap((other) =>
+      curvesBeside(other.beside, other.series, options, other.pauses),
+    );
+    const drawn = [...others, ...curves(series, options, pauses)];
     this.all = drawn;
     this.legend.draw(drawn, scene.now);
-    const shown = drawn.filter(({ split }) => !state.hidden.has(split));
+    const shown = drawn.filter((curve) => !state.hidden.has(keyOf(curve)));
     const x = state.zoom ?? scene.x;
     const y = yRange(shown, x, options.outliers, log);
     this.sheet = { name, axis: options.axis, log, drawn: shown, overlay: scene.overlay, x, y };
@@ -119,7 +126,7 @@ export class Chart {
   private plotted(height: number): void {
     const { drawn } = this.sheet;
     const width = Math.floor(this.target.clientWidth) || 400;
-    const lines = drawn.map((curve) => [curve.label, dotted(curve)]);
+    const lines = drawn.map((curve) => [curve.label, dotted(curve), curve.beside?.place]);
     const shape = JSON.stringify([this.sheet.axis, this.sheet.log, lines]);
     const data = align(drawn) as unknown as uPlot.AlignedData;
     if (this.plot === null || shape !== this.shape) {

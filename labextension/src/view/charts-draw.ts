@@ -49,12 +49,15 @@ export function drawMarks(plot: uPlot, picture: Picture, theme: Theme): void {
     drawFlags(plot, picture.overlay.flags, theme, ratio);
     for (const curve of picture.drawn) {
       if (!curve.raw) drawClipped(plot, curve, colour(curve, theme), ratio);
-      if (curve.split === "validation") drawBest(plot, picture.name, curve, theme, ratio);
+      if (curve.split === "validation" && !curve.beside)
+        drawBest(plot, picture.name, curve, theme, ratio);
     }
   });
 }
 
-export function colour({ split, raw }: Pick<Curve, "split" | "raw">, theme: Theme): string {
+export function colour(curve: Pick<Curve, "split" | "raw" | "beside">, theme: Theme): string {
+  const { split, raw, beside } = curve;
+  if (beside) return theme.others[beside.place];
   if (split === "validation") return theme.validation;
   return raw ? theme.faint : theme.training;
 }

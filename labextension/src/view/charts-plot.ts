@@ -23,6 +23,11 @@ export function dotted({ raw, split, x }: Curve): boolean {
   return !raw && x.length <= DOTS[split];
 }
 
+function dot({ split, beside }: Curve): number {
+  if (beside) return 4;
+  return split === "validation" ? 6 : 5;
+}
+
 /** `sheet` returns what is on view now: the ranges move while the chart stays. */
 export function plotOptions(sheet: () => Sheet, theme: Theme, look: Look): uPlot.Options {
   const { axis, log, drawn } = sheet();
@@ -73,8 +78,8 @@ function line(curve: Curve, theme: Theme): uPlot.Series {
   const validation = curve.split === "validation";
   const stroke = colour(curve, theme);
   return {
-    ...{ label: curve.label, stroke, width: curve.raw ? 1 : 2, spanGaps: false },
+    ...{ label: curve.label, stroke, width: curve.raw || curve.beside ? 1 : 2, spanGaps: false },
     dash: validation ? [6, 4] : undefined,
-    points: { show: dotted(curve), size: validation ? 6 : 5, fill: stroke, stroke, width: 0 },
+    points: { show: dotted(curve), size: dot(curve), fill: stroke, stroke, width: 0 },
   };
 }

@@ -3,6 +3,7 @@
 import type { Overlay } from "./charts-marks";
 import { type Range, xLabel, xTicks, yLabel, yTicks } from "./charts-scale";
 import type { Axis, Curve } from "./curves";
+import { shortened } from "./format";
 import type { Theme } from "./theme";
 import { word } from "./words";
 
@@ -90,7 +91,11 @@ function scales({ x, y, log }: Sheet): [Scale, Scale] {
   return [of(x, LEFT, WIDTH - RIGHT, (value) => value), of(y, HEIGHT - BOTTOM, TOP, map)];
 }
 
-function stroke({ split, raw }: Pick<Curve, "split" | "raw">): string {
+const OTHERS = ["#7b6a2e", "#7a4f9a", "#2f7a5b", "#8a4a5e"];
+
+function stroke({ split, raw, beside }: Pick<Curve, "split" | "raw" | "beside">): string {
+  const dash = split === "validation" ? ' stroke-dasharray="6 4"' : "";
+  if (beside) return `stroke="${OTHERS[beside.place]}"${dash}`;
   if (raw) return 'stroke="#a9cbe8"';
   return split === "validation" ? 'stroke="#b8430b" stroke-dasharray="6 4"' : 'stroke="#1f6fb4"';
 }
@@ -102,19 +107,29 @@ function line(curve: Curve, x: Scale, y: Scale): string {
     pen = value === null ? "M" : "L";
     return step;
   });
-  const width = curve.raw ? 1 : 2;
+  const width = curve.raw || curve.beside ? 1 : 2;
   const look = `fill="none" ${stroke(curve)} stroke-width="${width}" clip-path="url(#plot)"`;
   return `<path d="${path.join("")}" ${look}/>`;
 }
 
 function legend(drawn: readonly Curve[]): string[] {
-  return drawn
-    .filter(({ raw }) => !raw)
-    .map((curve, i) => {
-      const left = LEFT + 150 + 180 * i;
-      const sample = `<path d="M${left} 10h22" ${stroke(curve)} stroke-width="2"/>`;
-      return `${sample}<text x="${left + 28}" y="14">${escaped(curve.label)}</text>`;
-    });
+  const own = drawn.filter(({ raw, beside }) => !raw && !beside);
+  // Other runs have a line of their own: each its name once.
+  const others = new Map(drawn.flatMap((curve) => (curve.beside ? [[curve.beside, curve]] : [])));
+  const entry = (curve: Curve, label: string, left: number, y: number): string =>
+    `<path d="M${left} ${y - 4}h22" ${stroke(curve)} stroke-width="${curve.beside ? 1 : 2}"/>` +
+    `<text x="${left + 28}" y="${y}">${escaped(label)}</text>`;
+  return [
+    ...own.map((curve, i) => entry(curve, curve.label, LEFT + 150 + 180 * i, 14)),
+    ...[...others.values()].map((curve, i) =>
+      entry(
+        { ...curve, split: "training" },
+        shortened(curve.beside?.name ?? "", 24),
+        LEFT + 190 * i,
+        29,
+      ),
+    ),
+  ];
 }
 
 /** What is on the screen, with its title, on the page's own ground. */

@@ -1,6 +1,6 @@
 /** Where a chart's axes begin and end, where their ticks are, and what stands at these. Pure. */
 
-import type { Axis, Curve } from "./curves";
+import { type Axis, type Curve, keyOf } from "./curves";
 import { number, short } from "./format";
 import { t } from "./text";
 
@@ -131,11 +131,11 @@ export function yRange(
   log: boolean,
 ): Range {
   // Where there is a raw line, the smoothed one lies within it.
-  const raw = new Set(drawn.filter((curve) => curve.raw).map(({ split }) => split));
+  const raw = new Set(drawn.filter((curve) => curve.raw).map(keyOf));
   let [low, high] = [Infinity, -Infinity];
   let [least, most] = [Infinity, -Infinity];
   for (const curve of drawn) {
-    if (!curve.raw && raw.has(curve.split)) continue;
+    if (!curve.raw && raw.has(keyOf(curve))) continue;
     const values = visible(curve, between, log);
     if (values.length === 0) continue;
     const [a, b] = percentiles(values, LEAST, MOST);

@@ -2,14 +2,13 @@
 
 import type { Range } from "./charts-scale";
 import { type ChartOptions, DEFAULT_OPTIONS } from "./curves";
-import type { Split } from "./model";
 
 export class ChartState {
   options: ChartOptions = { ...DEFAULT_OPTIONS };
   /** The part of x that was chosen; null is all there is, as it grows. */
   zoom: Range | null = null;
-  /** Curves that were switched off. */
-  readonly hidden = new Set<Split>();
+  /** Curves that were switched off, by `keyOf`. */
+  readonly hidden = new Set<string>();
   /** Where the cursor is on x; null if it is nowhere. */
   cursor: number | null = null;
   private readonly followers = new Set<(x: number | null) => void>();
@@ -29,8 +28,8 @@ export class ChartState {
     this.changed();
   }
 
-  toggle(split: Split): void {
-    if (!this.hidden.delete(split)) this.hidden.add(split);
+  toggle(key: string): void {
+    if (!this.hidden.delete(key)) this.hidden.add(key);
     this.changed();
   }
 

@@ -9,6 +9,7 @@ import { work } from "./charts-work";
 import type { Axis, ChartSettings } from "./curves";
 import { h, setAttribute, setText } from "./dom";
 import { AXIS_ROWS, hasEnded, type RunModel, type Series } from "./model";
+import { type Choices, type Other, Others } from "./others";
 import { t } from "./text";
 import type { Theme } from "./theme";
 
@@ -31,6 +32,8 @@ export class Charts {
   /** What the settings want; what was chosen here since stands until they want another. */
   private wanted: Axis;
   private readonly toolbar: Toolbar;
+  /** null where nobody knows of other runs. */
+  private readonly others: Others | null;
   private readonly plots = new Map<string, Chart>();
   private readonly grid = h("div", { class: "tos-charts" });
   private readonly more = h("button", { type: "button", class: "tos-chip", hidden: true });
@@ -39,6 +42,7 @@ export class Charts {
   constructor(
     private readonly theme: Theme,
     changed: () => void,
+    choices: Choices | null = null,
   ) {
     this.state = new ChartState(changed);
     this.wanted = this.state.options.axis;
@@ -48,10 +52,13 @@ export class Charts {
       changed();
     });
     this.toolbar.element.append(this.more);
+    this.others = choices && new Others(choices, this.state);
+    if (this.others) this.toolbar.element.append(this.others.button);
     this.element = h(
       "section",
       { class: "tos-panel", "aria-label": t("Curves") },
       this.toolbar.element,
+      ...(this.others ? [this.others.drawer.element] : []),
       this.grid,
     );
   }
@@ -74,6 +81,8 @@ export class Charts {
     const shown = this.all ? names : names.slice(0, MOST);
     this.offerMore(names.length - MOST);
     this.toolbar.draw();
+    if (model.run) this.others?.draw(model.run.id);
+    const others = (this.others?.all ?? []).map((other) => this.drawnOf(other));
     const scene = this.scene(model);
     // What nobody sees is not drawn: a closed tab or list has no size.
     const worked = this.work.clientWidth > 0 ? work(model) : [];
@@ -89,11 +98,20 @@ export class Charts {
     shown.forEach((name, i) => {
       const now = name === "loss" ? (model.totals?.loss ?? null) : null;
       const own = trained.filter((series) => series.name === name);
-      metrics[i].draw(own, { ...scene, height, now });
+      const beside = others.map(({ trained: all, ...rest }) => ({
+        ...rest,
+        series: all.filter((series) => series.name === name),
+      }));
+      metrics[i].draw(own, { ...scene, height, now, others: beside });
     });
     worked.forEach((series, i) => {
-      works[i].draw([series], { ...scene, height: OF_WORK, now: null });
+      works[i].draw([series], { ...scene, height: OF_WORK, now: null, others: [] });
     });
+  }
+
+  /** Call as time passes: what was asked of another run may get lost. */
+  tick(): void {
+    this.others?.tick();
   }
 
   /** Colours or sizes changed: draw from nothing. */
@@ -102,6 +120,7 @@ export class Charts {
   }
 
   destroy(): void {
+    this.others?.destroy();
     for (const [key, chart] of this.plots) this.drop(key, chart);
   }
 
@@ -134,17 +153,29 @@ export class Charts {
     setAttribute(this.more, "aria-expanded", String(this.all));
   }
 
-  private scene(model: RunModel): Omit<Scene, "height" | "now"> {
+  private scene(model: RunModel): Omit<Scene, "height" | "now" | "others"> {
     const { axis } = this.state.options;
-    return { overlay: overlay(model, axis), x: extent(model, axis) };
+    const seen = (this.others?.all ?? []).filter(({ id }) => !this.state.hidden.has(id));
+    const others = seen.flatMap(({ model: { series } }) => series);
+    return { overlay: overlay(model, axis), x: extent(model, others, axis) };
+  }
+
+  private drawnOf(other: Other) {
+    const { series } = other.model;
+    const { bands } = overlay(other.model, this.state.options.axis);
+    return {
+      beside: other,
+      trained: series.filter(({ split }) => split !== "work"),
+      pauses: bands.filter(({ kind }) => kind === "pause"),
+    };
   }
 }
 
-/** All of x: what was trained so far, in time up to now. */
-function extent({ series, run }: RunModel, axis: Axis): Range {
+/** All of x: what was trained so far, also by others, in time up to now. */
+function extent({ series, run }: RunModel, others: readonly Series[], axis: Axis): Range {
   const row = AXIS_ROWS.indexOf(axis);
   let [first, last] = [Infinity, -Infinity];
-  for (const { points } of series as readonly Series[]) {
+  for (const { points } of [...series, ...others]) {
     for (const value of points.column(row)) {
       first = Math.min(first, value);
       last = Math.max(last, value);

@@ -27,6 +27,14 @@ export const DEFAULT_OPTIONS: ChartOptions = {
 
 const VALUE = AXIS_ROWS.indexOf("value");
 
+/** Another run, whose curves are drawn beside one's own. */
+export interface Beside {
+  readonly id: string;
+  readonly name: string;
+  /** Which of the colors of other runs it has. */
+  readonly place: number;
+}
+
 /** One curve over its own x; `values` is null where a logarithm has no answer, and in a pause. */
 export interface Curve {
   label: string;
@@ -35,6 +43,13 @@ export interface Curve {
   raw: boolean;
   x: ArrayLike<number>;
   values: (number | null)[];
+  /** Whose it is; one's own if left out. */
+  beside?: Beside;
+}
+
+/** What switches a curve off: all of another run at once, of one's own each split. */
+export function keyOf({ split, beside }: Pick<Curve, "split" | "beside">): string {
+  return beside?.id ?? split;
 }
 
 /** Exponential moving average, corrected for its start: the first value is the first value. */
@@ -86,6 +101,18 @@ export function curves(
     add(label, false, smoothed ? smooth(values, options.smoothing) : values);
   }
   return drawn;
+}
+
+/** The same of another run, without what is faint. */
+export function curvesBeside(
+  beside: Beside,
+  series: readonly Series[],
+  options: ChartOptions,
+  gaps: readonly Gap[] = [],
+): Curve[] {
+  return curves(series, options, gaps)
+    .filter(({ raw }) => !raw)
+    .map((curve) => ({ ...curve, beside, label: t("%1, %2", beside.name, curve.label) }));
 }
 
 /** Break a line where it would lead across a gap. */

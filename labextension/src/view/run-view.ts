@@ -17,6 +17,7 @@ import { inLockstep, hasStaleness } from "./lockstep";
 import { Log } from "./log";
 import { hasEnded, RunModel, type Snapshot, type StreamMessage } from "./model";
 import { Next } from "./next";
+import type { Choices } from "./others";
 import type { Answer } from "./requests";
 import { SettingsPane } from "./settings-pane";
 import { Status } from "./status";
@@ -46,10 +47,8 @@ export class RunView implements Listener {
     this.tabs.select("error");
   });
   private readonly error = new ErrorPane();
-  private readonly charts = new Charts(this.theme, () => {
-    this.drawing.request();
-  });
-  private readonly lanes = new Lanes(this.theme, this.charts.state);
+  private readonly charts: Charts;
+  private readonly lanes: Lanes;
   private readonly links = new LinkTable();
   private readonly theory = new Theory();
   private readonly table = new WorkerTable();
@@ -72,12 +71,15 @@ export class RunView implements Listener {
   constructor(
     private readonly channel: Channel,
     settings: Partial<ChartSettings> = {},
+    others: Choices | null = null,
   ) {
     const now = (): number => performance.now();
     const moved = (): void => {
       this.drawing.request();
     };
     this.link = new Link(channel, now);
+    this.charts = new Charts(this.theme, moved, others);
+    this.lanes = new Lanes(this.theme, this.charts.state);
     this.controls = new Controls((...command) => this.link.command(...command), now, moved);
     this.next = new Next(moved);
     this.tabs = new Tabs(
@@ -209,6 +211,7 @@ export class RunView implements Listener {
 
   private readonly tick = (): void => {
     this.link.tick();
+    this.charts.tick();
     this.tell();
     this.controls.drawNotes();
   };

@@ -11,11 +11,14 @@ export interface Theme {
   exchange: string;
   alarm: string;
   background: string;
+  /** Of other runs. */
+  others: string[];
   /** From up to date to stale. */
   staleness: string[];
 }
 
 export const STALENESS_STEPS = 5;
+const OTHERS = 4;
 
 const DARK = "(prefers-color-scheme: dark)";
 
@@ -54,6 +57,7 @@ export function readTheme(root: HTMLElement): Theme {
     exchange: read("exchange", "#666"),
     alarm: read("alarm", "#b3261e"),
     background: read("background", "#fff"),
+    others: Array.from({ length: OTHERS }, (_, i) => read(`other-${i}`, "#777")),
     staleness: Array.from({ length: STALENESS_STEPS }, (_, i) => read(`stale-${i}`, "#888")),
   };
 }
