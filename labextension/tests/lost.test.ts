@@ -35,6 +35,11 @@ describe("a view whose kernel has gone", () => {
     expect(find(".tos-epoch")).toMatch(/^epoch 1 of 4 · /);
     expect(find(".tos-told")).toBe("It is gone.");
     expect(view.element.querySelector("fieldset")?.disabled).toBe(true);
+    const states = [...view.element.querySelectorAll("[data-tos='workers'] tbody tr")].map(
+      ({ textContent }) => textContent,
+    );
+    expect(states).toHaveLength(2);
+    for (const state of states) expect(state).toMatch(/✕ lost/);
     expect(view.snapshot()?.message.state.run.state).toBe("lost");
     tell(2);
     expect(find(".tos-state")).toBe("▶ running");

@@ -1,7 +1,7 @@
 /** Where each milestone goes: pure, so that it can be tested and timed without a canvas. */
 
 import { hasStaleness } from "./lockstep";
-import { LANE_ROWS, type Mark, type RunModel, type Worker } from "./model";
+import { hasEnded, LANE_ROWS, type Mark, type RunModel, type Worker } from "./model";
 import { t, tn } from "./text";
 import { STALENESS_STEPS } from "./theme";
 
@@ -126,14 +126,15 @@ export function layOut(model: RunModel, width: number, view: View = { seconds: n
     layout.marks.push({ x, y: row.top + row.height / 2, mark });
   }
   for (const { index, worker, top, height } of lanes) {
-    const text = filled.has(index) || height < THICK ? "" : absence(worker);
+    const text = filled.has(index) || height < THICK ? "" : absence(worker, model.run?.state ?? "");
     if (text) layout.notes.push({ y: top + height / 2, text });
   }
   return layout;
 }
 
 /** Why a worker has trained nothing of late. */
-function absence({ state }: Worker): string {
+function absence({ state }: Worker, run: string): string {
+  if (state === "lost" && hasEnded(run)) return t("lost");
   if (state === "lost") return t("lost; its data waits for a free slot");
   return state === "waiting" ? t("waits for the others, or for a free slot") : "";
 }

@@ -232,6 +232,7 @@ export class RunModel {
     if (this.run === null || hasEnded(this.run.state)) return;
     this.run = { ...this.run, state: "lost" };
     if (this.totals) this.totals = { ...this.totals, eta: null, samples_per_second: null };
+    this.workers = this.workers.map((worker) => (worker.state === "done" ? worker : gone(worker)));
   }
 
   private replace(state: Parts, buffers: readonly DataView[]): void {
@@ -286,6 +287,10 @@ export function mergeCommands(old: CommandEntry[], fresh: CommandEntry[]): Comma
     else merged[at] = entry;
   }
   return merged.slice(-MAX_COMMANDS);
+}
+
+function gone(worker: Worker): Worker {
+  return { ...worker, state: "lost", samples_per_second: null, age: null, note: "" };
 }
 
 function isPrefix(old: Worker[], fresh: Worker[]): boolean {
