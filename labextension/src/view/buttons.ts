@@ -1,6 +1,6 @@
 /** The buttons that act on the run as a whole. Each keeps its box, whatever it says. */
 
-import { h, setAttribute, setText } from "./dom";
+import { h, setAttribute } from "./dom";
 import { t } from "./text";
 
 /** Milliseconds in which a click is meant for what the button was before. */
@@ -16,7 +16,7 @@ class Faces {
     readonly button: HTMLButtonElement,
     texts: string[],
   ) {
-    this.faces = texts.map((text) => h("span", {}, text));
+    this.faces = texts.map((text) => h("span", {}, ...signed(text)));
     button.classList.add("tos-faces");
     button.append(...this.faces);
     this.show(0);
@@ -29,8 +29,14 @@ class Faces {
   }
 
   rename(index: number, text: string): void {
-    setText(this.faces[index], text);
+    if (this.faces[index].textContent !== text) this.faces[index].replaceChildren(...signed(text));
   }
+}
+
+/** A sign and its words, which make way where there is little room. */
+export function signed(text: string): (Node | string)[] {
+  const at = text.indexOf(" ");
+  return [text.slice(0, at), h("span", { class: "tos-word" }, text.slice(at))];
 }
 
 function create(name: string, noteId?: string): HTMLButtonElement {

@@ -1,6 +1,6 @@
 /** Buttons and fields that steer the run, and one line that says what became of it. */
 
-import { Stop, Toggle } from "./buttons";
+import { signed, Stop, Toggle } from "./buttons";
 import { Chaos } from "./chaos";
 import { h, setAttribute } from "./dom";
 import { Drawer } from "./drawer";
@@ -39,7 +39,7 @@ export class Controls {
   private readonly steering = h(
     "button",
     { type: "button", "data-tos": "steer", class: "tos-steer" },
-    `⚙ ${t("Steer")}`,
+    ...signed(`⚙ ${t("Steer")}`),
   );
   private readonly steer: Steer;
   private readonly chaos: Chaos;
