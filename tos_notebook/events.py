@@ -105,6 +105,10 @@ class MilestoneCommitted(WorkerEvent):
     """The busiest links of a worker that exchanges with others: from whom, to whom, and bytes."""
     more_links: int = 0
     """How many more it has sent by."""
+    cpu: float | None = None
+    """Cores that the worker's process has kept busy of late; None where nobody knows."""
+    memory: int | None = None
+    """Bytes of memory that its process has; None where nobody knows."""
 
 
 @dataclass(slots=True)

@@ -110,6 +110,8 @@ def milestones(began: float, rate: float = RATE) -> Iterator[MilestoneCommitted]
             *(0.08, 0.0, 0.012345, 796_840, 796_840),
             {"accuracy": n / (n + 5000)},
             EXECUTORS,
+            cpu=0.5 + number % 100 / 200,
+            memory=412_000_000 + 4096 * number,
         )
 
 

@@ -50,8 +50,8 @@ class RealServer:
 
             def exchange() -> None:
                 nonlocal sequence, version
-                times = 0.01, 0.0, 1e-4
-                push = Push(0, sequence, 10, 1000, version, 0, True, 0.25, *times, (0.9,))
+                used = 0.01, 0.0, 1e-4, 0.9, 400_000
+                push = Push(0, sequence, 10, 1000, version, 0, True, 0.25, *used, (0.9,))
                 reply, _ = connection.request(push, update, parameters)
                 assert isinstance(reply, Reply)
                 sequence, version = sequence + 1, reply.version

@@ -34,6 +34,8 @@ from tos_notebook.wire.messages import Answer, Directive, Join, Push, Reply, Req
 CLIENTS = 2
 SIZES = {"31 kB": 31_400, "4 MB": 4_000_000, "100 MB": 100_000_000}
 WARM_UP = 3
+USED = 0.01, 0.0, 1e-4, 0.9, 400_000
+"""Times, cores and memory in each push."""
 _SECRET = b"only for this benchmark, loopback"
 _END = 120.0
 """Seconds after which a measurement that does not end is given up."""
@@ -125,7 +127,7 @@ class Transport:
             def exchange() -> None:
                 nonlocal sequence
                 sequence += 1
-                push = Push(0, sequence, 10, 1000, sequence, 1, True, 0.25, 0.01, 0.0, 1e-4, (0.9,))
+                push = Push(0, sequence, 10, 1000, sequence, 1, True, 0.25, *USED, (0.9,))
                 connection.request(push, update, into=parameters)
 
             yield exchange

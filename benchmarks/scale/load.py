@@ -43,6 +43,8 @@ EVERY = 15.0
 OBEY = 0.2
 NBYTES = 4_000_000
 """Of the parameters."""
+USED = 0.01, 0.0, 1e-4, 0.9, 400_000
+"""Times, cores and memory in each push."""
 
 
 class Watch:
@@ -124,7 +126,7 @@ class Simulated:
                 directive = proceed.directive
             if directive is not Directive.GO:
                 return
-            push = Push(0, sequence, 10, 1000, version, 0, True, 0.25, 0.01, 0.0, 1e-4, ())
+            push = Push(0, sequence, 10, 1000, version, 0, True, 0.25, *USED, ())
             reply, _ = connection.request(push, self._update, self._target)
             assert isinstance(reply, Reply)
             assert reply.version > version

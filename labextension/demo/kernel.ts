@@ -95,7 +95,7 @@ export class FakeKernel {
       },
       ...{ epoch: 0, milestones: 0, samples: 0, samples_per_second: 0, staleness: 0 },
       ...{ staleness_mean: 0, staleness_max: 0, age: 0.1, sent: 0, received: 0, state: "training" },
-      ...{ lost: 0, note: "" },
+      ...{ lost: 0, note: "", cpu: null, memory: null },
     }));
   }
 
@@ -129,6 +129,8 @@ export class FakeKernel {
     worker.staleness = staleness;
     worker.staleness_max = Math.max(worker.staleness_max ?? 0, staleness);
     worker.staleness_mean = 0.7 * this.shape.workers;
+    worker.cpu = 0.9 + 0.1 * slow;
+    worker.memory = 412e6 + 3e6 * index;
     worker.sent = (worker.sent ?? 0) + 31_400;
     worker.received = worker.sent;
   }

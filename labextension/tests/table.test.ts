@@ -45,6 +45,29 @@ describe("the table of workers", () => {
     expect(head.hasAttribute("aria-sort")).toBe(false);
   });
 
+  it("says and sorts what processes use, also of documents that do not tell", () => {
+    show([
+      worker(0, { cpu: 1.374, memory: 412e6 }),
+      worker(1, { cpu: null, memory: null }),
+      worker(2, { cpu: 0.5, memory: 1.2e9 }),
+      worker(3),
+    ]);
+    const names = [...table.element.querySelectorAll("thead th")].map((th) => th.textContent);
+    const [cpu, memory, sent] = ["CPU", "Memory", "Sent"].map((name) => names.indexOf(name));
+    expect([memory, sent]).toEqual([cpu + 1, cpu + 2]);
+    const rows = [...table.element.querySelectorAll<HTMLTableRowElement>("tbody tr")];
+    expect(rows.map(({ cells }) => [cells[cpu].textContent, cells[memory].textContent])).toEqual([
+      ["137 %", "412 MB"],
+      ["–", "–"],
+      ["50 %", "1.2 GB"],
+      ["–", "–"],
+    ]);
+    expect(sort("CPU").querySelector("button")?.title).toContain("one core");
+    expect(partitions()).toEqual(["1", "3", "2", "0"]);
+    expect(sort("Memory").querySelector("button")?.title).toContain("process");
+    expect(partitions()).toEqual(["1", "3", "0", "2"]);
+  });
+
   it("leaves rows where they are for a while, though their numbers change", () => {
     const now = vi.spyOn(performance, "now").mockReturnValue(0);
     show(paced([30, 10, 20]));

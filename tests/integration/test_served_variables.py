@@ -82,6 +82,7 @@ def test_every_batch_counts_once_in_shared_variables(train: Train) -> None:
     # Nobody counts how often others have changed the variables between a worker's steps.
     assert run.history["staleness"].isna().all()
     assert np.isnan(run.status.staleness)
+    assert (run.workers["memory"] > 100e6).all()
 
 
 @pytest.mark.parametrize("sync", [False, True], ids=["apart", "sync"])

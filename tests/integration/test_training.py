@@ -66,6 +66,9 @@ def test_history_accounts_for_every_batch_of_every_epoch(train: Train, digits: D
     assert np.isfinite(history["loss"]).all()
     workers = run.workers
     assert workers["samples"].sum() == 3 * len(x)
+    assert (workers["cpu"] > 0).all()
+    # Each has TensorFlow in its process.
+    assert (workers["memory"] > 100e6).all()
     assert run.status.milestones == len(history)
     assert len(run.figure().data) > 0
 

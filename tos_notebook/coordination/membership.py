@@ -123,6 +123,8 @@ class Member:
             workers=workers,
             links=traffic.links if isinstance(traffic, Traffic) else (),
             more_links=traffic.more if isinstance(traffic, Traffic) else 0,
+            cpu=push.cpu,
+            memory=1024 * push.memory or None,
         )
 
 

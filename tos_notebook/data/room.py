@@ -24,12 +24,17 @@ UNIT = 2**20
 """Bytes; of the numbers in messages."""
 
 
+def resident() -> int:
+    """Return the bytes of memory that this process has; 0 where the system does not tell."""
+    with suppress(OSError, ValueError, IndexError):
+        return int(RESIDENT.read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
 def room() -> int:
     """Return the bytes that this process may take in addition, at most."""
-    found = available()
-    # Neither file need be there.
-    with suppress(OSError, ValueError, IndexError):
-        found -= int(RESIDENT.read_text("ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    found = available() - resident()
+    # The file need not be there.
     with suppress(OSError, ValueError, KeyError):
         lines = (line.split(":") for line in MEMORY.read_text("ascii").splitlines())
         sizes = {name: int(text.split()[0]) * 1024 for name, text in lines}

@@ -178,8 +178,9 @@ class History:
         pandas.DataFrame
             Columns: executor, host, partition (from 0), epoch (latest, from 1), milestones,
             samples, samples_per_second (over the time it computed or exchanged), waited (s, told to
-            or for others), staleness_mean and staleness_max (versions), loss (its last), bytes_up,
-            bytes_down, lost (attempts that were lost or failed there).
+            or for others), staleness_mean and staleness_max (versions), loss (its last), cpu (cores
+            that its process kept busy at last) and memory (bytes that it had), both NaN if unknown,
+            bytes_up, bytes_down, lost (attempts that were lost or failed there).
         """
         import pandas as pd
 
@@ -263,6 +264,8 @@ _WORKER_DTYPES = {
     "staleness_mean": "float64",
     "staleness_max": "int64",
     "loss": "float64",
+    "cpu": "float64",
+    "memory": "float64",
     "bytes_up": "int64",
     "bytes_down": "int64",
     "lost": "int64",

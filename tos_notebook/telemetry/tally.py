@@ -87,6 +87,10 @@ class WorkerTally:
     staleness_sum: int = 0
     staleness_max: int = 0
     loss: float = math.nan
+    cpu: float | None = None
+    """Cores that its process kept busy at last; None if unknown, as the next."""
+    memory: int | None = None
+    """Bytes that its process had."""
     bytes_up: int = 0
     bytes_down: int = 0
     lost: int = 0
@@ -105,6 +109,7 @@ class WorkerTally:
             self.staleness_sum += event.staleness
             self.staleness_max = max(self.staleness_max, event.staleness)
         self.loss = event.loss
+        self.cpu, self.memory = event.cpu, event.memory
         self.bytes_up += event.bytes_up
         self.bytes_down += event.bytes_down
 

@@ -36,6 +36,8 @@ COLUMNS = (
     ("Waits", "waiting"),
     ("Staleness, mean", "staleness_mean"),
     ("Staleness, most", "staleness_max"),
+    ("CPU", "cpu"),
+    ("Memory", "memory"),
     ("Sent", "sent"),
     ("Received", "received"),
     ("Lost", "lost"),
@@ -43,6 +45,9 @@ COLUMNS = (
 
 TEXTS = ("executor", "host", "state")
 """Columns of text."""
+
+BYTES = ("memory", "sent", "received")
+"""Columns of amounts of data."""
 
 TOGETHER = ("computing", "exchanging", "waiting")
 APART = ("staleness_mean", "staleness_max")
@@ -81,9 +86,9 @@ def _cell(key: str, value: Any) -> str:
     if key in TEXTS:
         text = escape(shortened(value, MOST_NAME))
         title = f' title="{escape(value)}"' if len(value) > MOST_NAME else ""
-    elif key in ("sent", "received"):
-        text = amount(value)
-    elif key in TOGETHER:
+    elif key in BYTES:
+        text = words(None) if value is None else amount(value)
+    elif key in (*TOGETHER, "cpu"):
         text = percent(value)
     elif key in ("partition", "epoch"):
         text = str(value)

@@ -225,6 +225,8 @@ def _plain(row: Row, now: float, state: str, note: str) -> Plain:
         "staleness_mean": short(tally.staleness_mean, 3),
         "staleness_max": tally.staleness_max if tally.counted else None,
         "age": round(max(0.0, now - row.heard), 1),
+        "cpu": short(tally.cpu, 3),
+        "memory": tally.memory,
         "sent": tally.bytes_up,
         "received": tally.bytes_down,
         "state": state,

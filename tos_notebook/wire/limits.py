@@ -125,6 +125,8 @@ Maybe = Annotated[int | None, _COUNT]
 Token = Annotated[int, Span(0, 2**63 - 1)]
 """A number that Spark, or the system, gives."""
 Seconds = Annotated[float, Span(0, 1e9)]
+Cores = Annotated[float, Span(0, 1e9)]
+"""How many are busy."""
 Name = Annotated[str, _NAME]
 Names = Annotated[list[str], Items(MOST_METRICS, _NAME, distinct=True)]
 Hosts = Annotated[list[str], Items(1000, _NAME)]

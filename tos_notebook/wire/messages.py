@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 
 from ..common.content import NO_DIGEST
 from .limits import (
+    Cores,
     Count,
     Counts,
     Hosts,
@@ -113,8 +114,9 @@ class Push(NamedTuple):
     """One milestone. Payload: the update.
 
     Without steps, the worker only takes part in what others train. `finite` says that the update
-    has neither NaN nor infinity in it; `compute`, `wait` and
-    `exchange` are seconds; `metrics` are values in the order of `Join.metrics`. `digest` is of a
+    has neither NaN nor infinity in it; `compute`, `wait` and `exchange` are seconds. `cpu` is how
+    many cores the worker's process has kept busy of late. `memory` is what that process has, in
+    KiB, or 0 if nobody knows. `metrics` are values in the order of `Join.metrics`. `digest` is of a
     stream's rows from the epoch's first batch to this push's last one.
     """
 
@@ -129,6 +131,8 @@ class Push(NamedTuple):
     compute: Seconds
     wait: Seconds
     exchange: Seconds
+    cpu: Cores
+    memory: Count
     metrics: Metrics
     digest: bytes = NO_DIGEST
 

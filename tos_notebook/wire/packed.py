@@ -4,7 +4,8 @@ JSON would cost several times as much as all else that a small exchange consists
 
 ::
 
-    Push   6 x i64, finite ?, 4 x f64, digest 16 bytes, count u16 | count x f64, the metrics
+    Push   6 x i64, finite ?, 5 x f64, memory i64, digest 16 bytes, count u16 |
+           count x f64, the metrics
     Reply  version i64, settings_version i64, status u8, directive u8, length u32 | settings, JSON
 
 All numbers are big-endian, fields in the messages' order but for the digest.
@@ -53,7 +54,7 @@ class _Spans:
 
 
 _PUSH_SPANS, _REPLY_SPANS = _Spans(Push), _Spans(Reply)
-_PUSH = Struct(f">6q?4d{DIGEST_SIZE}sH")
+_PUSH = Struct(f">6q?5dq{DIGEST_SIZE}sH")
 _REPLY = Struct(">qqBBI")
 _SCALARS = Push._fields.index("metrics")
 _STATUS = {status: number for number, status in enumerate(STATUSES)}

@@ -47,6 +47,7 @@ from .exchange import Answer, Exchange, ask
 from .loading import load
 from .optimizer_state import OptimizerState
 from .plan import Plan
+from .usage import UsageMeter
 
 SEARCH = 1.0
 """Seconds for the search for the batch that the program refuses."""
@@ -102,6 +103,7 @@ class Worker:
         self._exchanged = 0.0
         self._failed_at: tuple[int, list[int]] = (0, [])
         self._unprepared: Exception | None = None
+        self._usage = UsageMeter(clock)
 
     def run(self, blocks: Iterable[Columns] | Iterable[Stream]) -> None:
         """Train the partition's rows until the job's last epoch, or until the server ends it.
@@ -251,6 +253,7 @@ class Worker:
         finite = self._exchange.write(trained.parameters)
         if not finite:
             self._report_suspect(first, feed, batch)
+        cpu, memory = self._usage.read()
         push = Push(
             epoch=epoch,
             sequence=sequence,
@@ -263,6 +266,8 @@ class Worker:
             compute=computed - began,
             wait=self._waited,
             exchange=self._exchanged,
+            cpu=cpu,
+            memory=memory,
             metrics=tuple(trained.values[name] for name in self._metrics),
             digest=feed.digest,
         )

@@ -70,6 +70,18 @@ const COLUMNS: Column[] = [
   },
   { name: () => t("Epoch"), order: (w) => w.epoch, text: (w) => String(w.epoch) },
   {
+    name: () => t("CPU"),
+    title: () => t("Share of one core that its process uses; more than 100 % with several threads"),
+    order: (w) => w.cpu,
+    text: (w) => percent(w.cpu),
+  },
+  {
+    name: () => t("Memory"),
+    title: () => t("Memory that its process takes, without the executor's Java process"),
+    order: (w) => w.memory,
+    text: (w) => bytes(w.memory),
+  },
+  {
     name: () => t("Sent"),
     title: () => t("Bytes that it has sent, to the driver or to other workers"),
     order: (w) => w.sent,

@@ -17,6 +17,9 @@ export interface Worker {
   staleness_mean: number | null;
   staleness_max: number | null;
   age: number | null;
+  /** Cores that its process keeps busy, and bytes of its memory; not in older documents. */
+  cpu?: number | null;
+  memory?: number | null;
   /** Bytes to other workers or to the driver, and from there; not in documents of older versions. */
   sent?: number | null;
   received?: number | null;

@@ -46,6 +46,8 @@ WORKER_COLUMNS = [
     "staleness_mean",
     "staleness_max",
     "loss",
+    "cpu",
+    "memory",
     "bytes_up",
     "bytes_down",
     "lost",
@@ -158,7 +160,7 @@ def test_workers_sum_up_each_executor_and_partition() -> None:
     table = history(
         milestone(partition=1, samples=40),
         milestone(epoch=0, staleness=0, loss=0.5, samples=100, wait=0.5),
-        milestone(epoch=1, staleness=3, loss=0.3, samples=60, wait=0.25),
+        milestone(epoch=1, staleness=3, loss=0.3, samples=60, wait=0.25, cpu=1.5, memory=4096),
         lost(partition=1),
     ).workers()
     assert list(table.columns) == WORKER_COLUMNS
@@ -175,11 +177,15 @@ def test_workers_sum_up_each_executor_and_partition() -> None:
         "staleness_mean": 1.5,
         "staleness_max": 3,
         "loss": 0.3,
+        "cpu": 1.5,
+        "memory": 4096.0,
         "bytes_up": 16,
         "bytes_down": 32,
         "lost": 0,
     }
     assert (second["partition"], second["samples"], second["lost"]) == (1, 40, 1)
+    # Of older checkpoints, and of systems that do not tell, nothing is known.
+    assert table.loc[1, ["cpu", "memory"]].isna().all()
 
 
 def test_workers_table_has_the_same_columns_and_dtypes_when_empty() -> None:

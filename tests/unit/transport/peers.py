@@ -27,7 +27,7 @@ from tos_notebook.wire.messages import Push, Rows
 LIMIT = 10.0
 SECRET = new_secret()
 PARAMETERS = b"the parameters"
-PUSH = Push(0, 0, 1, 1, 0, 0, True, 0.5, 0.0, 0.0, 0.0, ())
+PUSH = Push(0, 0, 1, 1, 0, 0, True, 0.5, 0.0, 0.0, 0.0, 0.0, 0, ())
 
 
 class Server:

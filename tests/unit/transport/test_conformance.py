@@ -28,7 +28,7 @@ SIZES = [1, 100, 65_000, 65_536, 70_000, 3_000_001]
 
 
 def _push(samples: int, epoch: int = 0) -> Push:
-    return Push(epoch, 0, 1, samples, 0, 0, True, 0.5, 0.0, 0.0, 0.0, ())
+    return Push(epoch, 0, 1, samples, 0, 0, True, 0.5, 0.0, 0.0, 0.0, 0.0, 0, ())
 
 
 def _random(nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:

@@ -32,7 +32,7 @@ CROWDING = 120.0
 """Seconds in which a crowd has to be there."""
 PENDING = 16
 KINDS = ["tcp", "tls"]
-PUSH = Push(0, 0, 1, 1, 0, 0, True, 0.5, 0.0, 0.0, 0.0, ())
+PUSH = Push(0, 0, 1, 1, 0, 0, True, 0.5, 0.0, 0.0, 0.0, 0.0, 0, ())
 UPDATE = b"0123456789"
 
 Open = Callable[..., Server]

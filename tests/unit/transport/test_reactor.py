@@ -22,7 +22,7 @@ from tos_notebook.wire.frames import HEADER_SIZE, decode_header, encode_head
 from tos_notebook.wire.messages import Finish, Poll, Push
 
 LOUD = 32 << 20
-PUSHED = Push(0, 0, 1, 3, 0, 0, True, 0.5, 0.0, 0.0, 0.0, ())
+PUSHED = Push(0, 0, 1, 3, 0, 0, True, 0.5, 0.0, 0.0, 0.0, 0.0, 0, ())
 
 
 @pytest.fixture

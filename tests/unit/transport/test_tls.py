@@ -30,7 +30,7 @@ from tos_notebook.transport.tls import RECORD, Certificate, TlsChannel, wrap_cli
 from tos_notebook.wire.frames import encode_head
 from tos_notebook.wire.messages import Fetch, Push
 
-PUSH = Push(0, 0, 1, 1, 0, 0, True, 0.5, 0.0, 0.0, 0.0, ())
+PUSH = Push(0, 0, 1, 1, 0, 0, True, 0.5, 0.0, 0.0, 0.0, 0.0, 0, ())
 
 
 @pytest.fixture

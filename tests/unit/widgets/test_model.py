@@ -230,6 +230,17 @@ def test_a_worker_says_which_share_of_its_time_it_has_waited_of_late() -> None:
     assert state(model, 52.0)["workers"][0]["waiting"] < 0.001
 
 
+def test_a_worker_says_what_it_used_of_processor_and_memory_at_last() -> None:
+    model = running()
+    model(milestone(1.0))
+    row = state(model, 1.0)["workers"][0]
+    assert (row["cpu"], row["memory"]) == (None, None)
+    for used in ({"cpu": 0.25, "memory": 2**20}, {"cpu": 1.23456, "memory": 2**21}):
+        model(milestone(2.0, **used))
+    row = state(model, 2.0)["workers"][0]
+    assert (row["cpu"], row["memory"]) == (1.23, 2**21)
+
+
 def test_of_steps_made_together_it_says_what_they_cost_and_for_whom_the_others_wait() -> None:
     model = running(lockstep=True)
     assert state(model, 0.0)["totals"]["costs"] is None

@@ -121,6 +121,14 @@ def test_of_steps_made_together_it_says_what_they_cost_and_who_is_the_slowest() 
     assert "<td>4 MB</td>" in shown["text/html"]
 
 
+def test_it_shows_what_workers_used_and_a_dash_where_nobody_knows() -> None:
+    page = html(trained(cpu=1.37, memory=412_000_000))
+    for name in ("CPU", "Memory"):
+        assert f'<th scope="col">{name}</th>' in page
+    assert "<td>137%</td><td>412 MB</td>" in page
+    assert "<td>137%</td><td>–</td>" in html(trained(cpu=1.37))
+
+
 def test_it_shows_metrics_and_throughput_as_the_live_view_does() -> None:
     model = trained(100, metrics={"accuracy": 0.5, NASTY: 1.0})
     model(events.RunFinished(20.0, "finished"))

@@ -84,7 +84,7 @@ def test_every_number_text_and_list_has_a_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    "field", ["epoch", "sequence", "steps", "samples", "base_version", "settings_version"]
+    "field", ["epoch", "sequence", "steps", "samples", "base_version", "settings_version", "memory"]
 )
 @pytest.mark.parametrize("value", [-1, 2**41, 2**63 - 1])
 def test_no_number_of_a_push_exceeds_its_limit(field: str, value: int) -> None:
@@ -92,9 +92,9 @@ def test_no_number_of_a_push_exceeds_its_limit(field: str, value: int) -> None:
         decode_body(*encode_body(PUSH._replace(**{field: value})))
 
 
-@pytest.mark.parametrize("field", ["compute", "wait", "exchange"])
+@pytest.mark.parametrize("field", ["compute", "wait", "exchange", "cpu"])
 @pytest.mark.parametrize("value", [math.nan, math.inf, -1.0, 1e300])
-def test_no_time_of_a_push_is_beyond_reason(field: str, value: float) -> None:
+def test_no_time_or_use_in_a_push_is_beyond_reason(field: str, value: float) -> None:
     with pytest.raises(RemoteProtocolError, match=rf"Push\.{field}: expected a number from 0"):
         decode_body(*encode_body(PUSH._replace(**{field: value})))
 

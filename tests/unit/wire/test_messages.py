@@ -52,6 +52,7 @@ VALUES: dict[Any, st.SearchStrategy[Any]] = {
     limits.Maybe: st.none() | COUNTS,
     limits.Token: st.integers(0, 2**63 - 1),
     limits.Seconds: st.floats(0, 1e9),
+    limits.Cores: st.floats(0, 1e9),
     limits.Name: TEXTS,
     limits.Short: TEXTS,
     limits.Text: TEXTS,
@@ -68,7 +69,7 @@ VALUES: dict[Any, st.SearchStrategy[Any]] = {
     Directive: st.sampled_from(Directive),
     Status: st.sampled_from(get_args(Status)),
 }
-PUSH = Push(1, 2, 10, 1000, 7, 3, True, 0.5, 0.1, 0.0, 0.01, (0.9,))
+PUSH = Push(1, 2, 10, 1000, 7, 3, True, 0.5, 0.1, 0.0, 0.01, 0.9, 4096, (0.9,))
 REPLY = Reply(1, 1, "committed", Directive.GO, WorkerSettings(1, None, {}))
 
 

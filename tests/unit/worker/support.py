@@ -77,6 +77,8 @@ def push(sequence: int = 0, **changes: Any) -> Push:
         "compute": 0.0,
         "wait": 0.0,
         "exchange": 0.0,
+        "cpu": 0.0,
+        "memory": 0,
         "metrics": (),
     }
     return Push(**(fields | changes))

@@ -101,7 +101,7 @@ class Worker:
         message = Push(
             epoch=0, sequence=self._sequence, steps=1, samples=1, base_version=self._version,
             settings_version=0, finite=True, loss=0.0, compute=0.0, wait=0.0, exchange=0.0,
-            metrics=(),
+            cpu=0.0, memory=0, metrics=(),
         )  # fmt: skip
         memory = self._exchange.receive_into(message, layout.nbytes)
         assert memory is not None
