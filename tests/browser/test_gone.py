@@ -186,6 +186,14 @@ def test_a_second_training_cell_waits_in_its_view_and_others_see_the_first_as_pi
     second.scroll_into_view_if_needed()
     expect(place).not_to_contain_text("run 1 holds")
 
+    # The charts of one draw the other beside it.
+    others = second.locator('[data-tos="others"]')
+    others.click()
+    second.get_by_role("checkbox", name="Run 1").check()
+    page.keyboard.press("Escape")
+    expect(others).to_have_text("+1 run")
+    expect(second.locator('[data-tos="loss-chart"]').first).to_contain_text("Run 1")
+
     # What is checked is compared in a cell of the notebook, and what has ended can go.
     for number in (1, 2):
         box = panel.runs.get_by_role("checkbox", name=f"Compare run {number}")
