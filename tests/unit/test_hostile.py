@@ -137,7 +137,7 @@ def test_the_picture_of_a_run_shows_it_as_text(text: str) -> None:
     shown = mimebundle(Result(run))
     page = Page(shown["text/html"])
     assert page.is_still()
-    assert page.tags.count("td") == 13 + 16
+    assert page.tags.count("td") == 15 + 16
     for said in (*shown.values(), repr(Result(run))):
         assert is_readable(said)
     drawn = re.findall(r"svg\+xml;base64,([^\"]+)", shown["text/html"])
