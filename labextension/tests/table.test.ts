@@ -45,6 +45,18 @@ describe("the table of workers", () => {
     expect(head.hasAttribute("aria-sort")).toBe(false);
   });
 
+  it("says why a worker has nothing to do", () => {
+    show([worker(0), worker(1, { state: "waiting" }), worker(2, { state: "lost" })]);
+    const titles = [...table.element.querySelectorAll<HTMLElement>("tbody tr")].map(
+      ({ title }) => title,
+    );
+    expect(titles).toEqual([
+      "",
+      "waits for the others, or for a free slot",
+      "lost; its data waits for a free slot",
+    ]);
+  });
+
   it("says and sorts what processes use, also of documents that do not tell", () => {
     show([
       worker(0, { cpu: 1.374, memory: 412e6 }),

@@ -3,9 +3,9 @@
  * what is saved in the notebook.
  *
  * While a run trains they get it now and then, so that a notebook whose kernel dies holds what was
- * seen last. When the kernel is gone, they get what the page has shown. After the end they get it for good, and nothing else. The kernel does that itself as
- * long as JupyterLab knows to which output its words belong, which a reload of the page makes it
- * forget.
+ * seen last. When the kernel is gone, they get what the page has shown. After the end they get it
+ * for good, and nothing else. The kernel does that itself as long as JupyterLab knows to which
+ * output its words belong, which a reload of the page makes it forget.
  */
 
 import type { ICodeCellModel } from "@jupyterlab/cells";

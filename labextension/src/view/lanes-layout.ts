@@ -133,7 +133,7 @@ export function layOut(model: RunModel, width: number, view: View = { seconds: n
 }
 
 /** Why a worker has trained nothing of late. */
-function absence({ state }: Worker, run: string): string {
+export function absence({ state }: Worker, run: string): string {
   if (state === "lost" && hasEnded(run)) return t("lost");
   if (state === "lost") return t("lost; its data waits for a free slot");
   return state === "waiting" ? t("waits for the others, or for a free slot") : "";

@@ -2,6 +2,7 @@
 
 import { h, setAttribute, setText } from "./dom";
 import { bytes, count, decimal, duration, percent, short, shortened } from "./format";
+import { absence } from "./lanes-layout";
 import { hasStaleness, inLockstep } from "./lockstep";
 import type { RunModel, Worker } from "./model";
 import { t } from "./text";
@@ -186,7 +187,8 @@ export class WorkerTable {
         cells[j].hidden = unfit[j];
         if (!unfit[j]) setName(cells[j], column.text(worker));
       });
-      if (worker.note) setAttribute(element, "title", worker.note);
+      const why = worker.note || absence(worker, model.run?.state ?? "");
+      if (why) setAttribute(element, "title", why);
       else element.removeAttribute("title");
     });
   }
