@@ -81,7 +81,9 @@ def get(name: str, **params: Any) -> Combiner:
     rule = COMBINERS.get(name.lower())
     if rule is None:
         hint = did_you_mean(name.lower(), COMBINERS)
-        known = " tos.combiners.describe() lists all." if hint else f" Known: {', '.join(COMBINERS)}."
+        known = (
+            " tos.combiners.describe() lists all." if hint else f" Known: {', '.join(COMBINERS)}."
+        )
         raise CombinerError(f"No combiner is named {name!r}.{hint}{known}")
     signature = inspect.signature(rule)
     try:
