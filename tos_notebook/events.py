@@ -11,8 +11,7 @@ several events have:
 - `command`: the name, as in `tos_notebook.steering.machine.Command`.
 - `detail`, `message`, `reason`: what was asked for, what happened, and why, if that is known.
 
-Events are not changed. They are not frozen all the same: making one frozen costs three times as
-much, at every milestone.
+Events are not changed. To freeze them would cost three times as much, at every milestone.
 """
 
 from __future__ import annotations
@@ -91,8 +90,7 @@ class MilestoneCommitted(WorkerEvent):
     wait: float
     """Seconds the worker waited: told to (pause, synchronisation), or for others of a step."""
     exchange: float
-    """Seconds from sending an update to adopting the reply, which this milestone began with. A
-    wait for others of the step is in `wait`."""
+    """Seconds of the exchange that this milestone began with; a wait for others is in `wait`."""
     bytes_up: int
     """Bytes that the worker has sent: its update as it came, or what went to other workers."""
     bytes_down: int
@@ -106,9 +104,8 @@ class MilestoneCommitted(WorkerEvent):
     more_links: int = 0
     """How many more it has sent by."""
     cpu: float | None = None
-    """Cores that the worker's process has kept busy of late; None where nobody knows."""
     memory: int | None = None
-    """Bytes of memory that its process has; None where nobody knows."""
+    """Cores that the worker's process kept busy of late, and its bytes; None if unknown."""
 
 
 @dataclass(slots=True)

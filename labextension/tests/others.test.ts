@@ -97,7 +97,7 @@ afterEach(() => {
 });
 
 describe("other runs", () => {
-  it("are not offered where nobody knows of any", () => {
+  it("are not offered where none are known", () => {
     make(null);
     expect(find('[data-tos="others"]')).toEqual([]);
   });
@@ -119,7 +119,7 @@ describe("other runs", () => {
   it("that are not there are said to be none", () => {
     make(() => []);
     open();
-    expect(find(".tos-others")[0].textContent).toContain("There is no other run here yet.");
+    expect(find(".tos-others")[0].textContent).toContain("No other run to draw yet.");
   });
 
   it("are drawn behind one's own, named in a line of their own, over an axis for all", async () => {

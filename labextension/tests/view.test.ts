@@ -48,7 +48,7 @@ describe("a view", () => {
   it("shows a snapshot, and its state and milestones as attributes", () => {
     snapshot([2, 1]);
     expect(root.dataset).toMatchObject({ state: "running", milestones: "2" });
-    // Without a line of its own, a view that nobody has seen yet could not be scrolled to.
+    // Without a line of its own, an unseen view could not be scrolled to.
     const notice = root.querySelector<HTMLElement>(".tos-notice");
     expect([notice?.hidden, text(".tos-notice")]).toEqual([false, "Drawing …"]);
     page.frame();

@@ -274,7 +274,7 @@ class Trainer(Protocol):
         WaitTimeout
             On entering: a worker is in the midst of a milestone for too long.
         CheckpointError
-            The parameters are not what the ledger says, and nobody is waited for.
+            The parameters are not what the ledger says; no worker is waited for.
         """
 
     def snapshot(self, entered: Callable[[], object]) -> TrainedCopy:

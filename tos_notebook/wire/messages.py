@@ -116,7 +116,7 @@ class Push(NamedTuple):
     Without steps, the worker only takes part in what others train. `finite` says that the update
     has neither NaN nor infinity in it; `compute`, `wait` and `exchange` are seconds. `cpu` is how
     many cores the worker's process has kept busy of late. `memory` is what that process has, in
-    KiB, or 0 if nobody knows. `metrics` are values in the order of `Join.metrics`. `digest` is of a
+    KiB, or 0 if unknown. `metrics` are values in the order of `Join.metrics`. `digest` is of a
     stream's rows from the epoch's first batch to this push's last one.
     """
 

@@ -232,12 +232,7 @@ class Worker:
             self._unprepared = error
 
     def _milestone(
-        self,
-        epoch: int,
-        sequence: int,
-        first: int,
-        feed: Feed,
-        meanwhile: Callable[[], object],
+        self, epoch: int, sequence: int, first: int, feed: Feed, meanwhile: Callable[[], object]
     ) -> Directive:
         batch = feed(first, self._batches)
         began = self._clock()

@@ -32,7 +32,7 @@ export class Charts {
   /** What the settings want; what was chosen here since stands until they want another. */
   private wanted: Axis;
   private readonly toolbar: Toolbar;
-  /** null where nobody knows of other runs. */
+  /** null where other runs are unknown. */
   private readonly others: Others | null;
   private readonly plots = new Map<string, Chart>();
   private readonly grid = h("div", { class: "tos-charts" });

@@ -128,7 +128,7 @@ export class Others {
     // What went away meanwhile can still be left out.
     const gone = this.all.map(({ choice }) => choice).filter(({ id }) => !known.has(id));
     const rows = [...offered, ...gone].map((choice) => this.row(choice));
-    const none = h("p", { class: "tos-caption" }, t("There is no other run here yet."));
+    const none = h("p", { class: "tos-caption" }, t("No other run to draw yet."));
     const most = h("p", { class: "tos-caption" }, t("Up to %1 runs at once.", MOST));
     this.list.replaceChildren(...(rows.length > 0 ? [...rows, most] : [none]));
     this.limit();

@@ -28,7 +28,7 @@ NAMED = [
     *("ffdhe2048", "ffdhe3072", "ffdhe4096", "ffdhe6144", "ffdhe8192"),
     *("X25519MLKEM768", "SecP256r1MLKEM768", "SecP384r1MLKEM1024", "MLKEM512", "MLKEM1024"),
 ]
-"""Groups of TLS 1.3 that nobody uses here, some of which an older OpenSSL does not know."""
+"""Groups of TLS 1.3 besides ours, some of which an older OpenSSL does not know."""
 
 OURS = "prime256v1"
 """By which a worker and the server agree on keys."""
