@@ -90,7 +90,8 @@ def test_one_whose_keeper_is_killed_ends_too(tmp_path: Path) -> None:
     ) as keeper:
         assert keeper.stdout is not None
         pid = int(keeper.stdout.readline())
-        assert "tensorboard.main" in running(pid)
+        # The kernel shows a command line a moment after the process has begun.
+        until(lambda: "tensorboard.main" in running(pid))
         keeper.kill()
     until(lambda: not running(pid))
 
