@@ -18,7 +18,7 @@ from .training.options import (
     SessionOptions,
     by_own_name,
     offers,
-    subset,
+    own,
 )
 from .training.run import Run
 from .training.session import train_once, wait_or_stop
@@ -79,13 +79,14 @@ def fit(
     """
     options = by_own_name(OPTIONS.values(), options)
     refuse_unknown("fit", options, OPTIONS)
-    given = subset(RunOptions, options) | subset(ObserverOptions, options) | {"epochs": epochs}
-    settings = subset(SessionOptions, options) | {"checkpoint_dir": checkpoint_dir}
+    given = own(RunOptions, options) | own(ObserverOptions, options) | {"epochs": epochs}
+    settings = own(SessionOptions, options) | {"checkpoint_dir": checkpoint_dir}
     shell = notebook_shell()
     if shell is not None:
         load_once(shell)
     elif verbose:
-        given["sinks"] = (*given.get("sinks", ()), ProgressLine(sys.stdout))
+        sinks = OPTIONS["sinks"].checked(given.get("sinks", ()))
+        given["sinks"] = (*sinks, ProgressLine(sys.stdout))
     run = train_once(spark, model, settings, _columns(data, features, label), given)
     if verbose and shell is not None:
         run.show()

@@ -9,7 +9,7 @@ from ..blocks.sampling import Participants
 from ..combiners.averaging import FedAvg
 from ..common.checks import at_least_one, with_known_options
 from ..common.checks import fraction as part
-from .options import ObserverOptions, RunOptions, SessionOptions, subset
+from .options import ObserverOptions, RunOptions, SessionOptions, own
 
 WHOLE_EPOCH = 1_000_000
 """Batches between two exchanges: more than a partition has, so that its only one is at the end."""
@@ -21,12 +21,12 @@ class Federated(dict[str, Any]):
     @property
     def session(self) -> Mapping[str, Any]:
         """Those of `TrainingSession`."""
-        return subset(SessionOptions, self)
+        return own(SessionOptions, self)
 
     @property
     def run(self) -> Mapping[str, Any]:
         """Those of `TrainingSession.start`, and of `TrainingSession.run`."""
-        return subset(RunOptions, self) | subset(ObserverOptions, self)
+        return own(RunOptions, self) | own(ObserverOptions, self)
 
 
 @with_known_options

@@ -266,3 +266,34 @@ def test_what_a_resumed_run_takes_is_told() -> None:
         name: None if name in {f.name for f in fields(RunOptions)} else DEFAULTS[name]
         for name in RESUMABLE
     }
+
+
+@pytest.mark.parametrize("more", [{"worker_timeout": None}, tos.federated(2, 1) | {"seed": 3}])
+def test_fit_passes_on_what_it_is_given_none_too(
+    monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
+) -> None:
+    """With None a worker that stands still never loses its place; without it, it does."""
+    given: dict[str, Any] = {}
+
+    def train_once(spark: Any, model: Any, settings: Any, data: Any, options: Any) -> None:
+        given.update(settings, **options)
+
+    monkeypatch.setattr("tos_notebook.surface.train_once", train_once)
+    tos.fit(object(), (), wait=False, verbose=False, **more)
+    assert {name: given[name] for name in more} == more
+
+
+@pytest.mark.parametrize("sinks", [print, None, [print, 3]])
+def test_sinks_that_are_no_list_of_functions_are_refused_in_words(sinks: Any) -> None:
+    for call in (
+        lambda: ObserverOptions(sinks=sinks).checked(),
+        lambda: tos.fit(object(), (), wait=False, sinks=sinks),
+    ):
+        with pytest.raises(ConfigError, match=r"sinks: expected a list of functions .* got .*"):
+            call()
+
+
+def test_the_parts_of_federated_options_have_none_too() -> None:
+    options = tos.federated(2, 1)
+    options["worker_timeout"] = None
+    assert options.run["worker_timeout"] is None

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from ...common.checks import refuse_unknown
 from ...errors import ConfigError
 from .observers import ObserverOptions
-from .option import Check, Option, by_own_name, documents, offers, options_of, takes
+from .option import Check, Option, by_own_name, documents, in_range, offers, options_of, takes
 from .run import RunOptions
 from .session import CheckedOptions, SessionOptions
 
@@ -29,8 +29,10 @@ __all__ = [
     "SessionOptions",
     "by_own_name",
     "documents",
+    "in_range",
     "offers",
     "options_of",
+    "own",
     "pick",
     "require_resumable",
     "subset",
@@ -53,12 +55,17 @@ RESUMABLE = {
 
 def pick(kind: type[Options], given: Mapping[str, Any]) -> Options:
     """Return the options of one kind, of all that are given by name."""
-    return kind(**{f.name: given[f.name] for f in fields(kind) if f.name in given})
+    return kind(**own(kind, given))
+
+
+def own(kind: type[Options], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of one kind that are given, by name."""
+    return {f.name: given[f.name] for f in fields(kind) if f.name in given}
 
 
 def subset(kind: type[Options], given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of one kind that are given and not None, by name."""
-    return {f.name: given[f.name] for f in fields(kind) if given.get(f.name) is not None}
+    return {name: value for name, value in own(kind, given).items() if value is not None}
 
 
 def require_resumable(given: Iterable[str]) -> None:
@@ -69,9 +76,10 @@ def require_resumable(given: Iterable[str]) -> None:
     ConfigError
         A run keeps the option when it is resumed, or its name is unknown.
     """
+    kept = {*OPTIONS, *(each.alias for each in OPTIONS.values())}
     for name in given:
         if name in RESUMABLE:
             continue
-        if name in OPTIONS:
+        if name in kept:
             raise ConfigError(f"{name}: a resumed run keeps the one that it has; leave it out.")
         refuse_unknown("resume", [name], RESUMABLE)

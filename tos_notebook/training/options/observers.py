@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -12,7 +12,7 @@ from ...steering.conditions import VALIDATION, largest_is_best
 from ...steering.trigger import PLACES, Trigger, as_trigger
 from ...telemetry.bus import Sink
 from ...telemetry.mlflow import MLflow
-from .option import as_given, in_range, option
+from .option import in_range, option
 
 
 def as_best(name: str, value: Any) -> str:
@@ -27,6 +27,16 @@ def as_best(name: str, value: Any) -> str:
             f"and which is best where the name does not say, such as 'val_f1:max'; got {value!r}."
         )
     return f"{metric}:{best}"
+
+
+def _sinks(name: str, value: Any) -> tuple[Sink, ...]:
+    given = tuple(value) if isinstance(value, Iterable) else (value,)
+    if callable(value) or not all(map(callable, given)):
+        raise ConfigError(
+            f"{name}: expected a list of functions that take an event, such as {name}=[print]; got "
+            f"{value!r:.80}."
+        )
+    return given
 
 
 # Not comparable: arrays, which validation may be, do not say whether they are equal.
@@ -139,7 +149,7 @@ class ObserverOptions:
         end of the run waits 10 s for those that are still busy.
         """,
         takes="sequence of callable",
-        check=as_given(tuple),
+        check=_sinks,
     )
 
     def checked(self, split: float | None = None) -> Self:
