@@ -165,10 +165,14 @@ class Epochs:
         chosen = partitioner or RandomPartitioner(partitions, self._options.seed)
         check_partitioner(chosen, partitions, self.source.columns)
 
+        replaced: list[Asked | None] = []
+
         def accept() -> None:
+            replaced.append(self._asked)
             self._asked = (partitions, chosen)
 
         self._training.end_span_early(Command.REPARTITION, f"{partitions} partitions", accept)
+        self._lapse(replaced[0], "a later repartition has taken its place")
 
     def require_room(self, settings: Settings) -> None:
         """Refuse settings under which the partitions of the next epoch would wait for others.
@@ -376,8 +380,7 @@ class Epochs:
         unreleased = release(earlier, "rows of an earlier layout", self._plan.limits.release)
         self._lasting += unreleased
         self.notes += unreleased
-        took = time.perf_counter() - began
-        self._publish(Repartitioned(time.time(), epoch, asked[0], took))
+        self._publish(Repartitioned(time.time(), epoch, asked[0], time.perf_counter() - began))
         self._publish(CommandApplied(time.time(), Command.REPARTITION, f"{asked[0]} partitions"))
 
     def _report_skipped(self) -> None:
@@ -389,6 +392,9 @@ class Epochs:
     def report_lapsed(self) -> None:
         """Say so if a repartition or a swap was asked for, and no epoch followed."""
         self.swaps.report_lapsed()
-        if self._asked is not None:
-            detail = f"{self._asked[0]} partitions: no epoch followed"
+        self._lapse(self._asked, "no epoch followed")
+
+    def _lapse(self, asked: Asked | None, why: str) -> None:
+        if asked is not None:
+            detail = f"{asked[0]} partitions: {why}"
             self._publish(CommandLapsed(time.time(), Command.REPARTITION, detail))

@@ -550,6 +550,22 @@ def test_a_repartition_that_comes_too_late_is_said_to_have_lapsed(setting: Setti
     assert "3 partitions" in lapsed.detail
 
 
+def test_of_two_repartitions_in_one_epoch_the_later_one_is_in_force(setting: Setting) -> None:
+    """The other one has had no effect: its number of partitions is not what the run trains on."""
+    gate = Gate(setting.cluster, 2)
+    run = setting.start(epochs=2, slots=8)
+    gate.reach()
+    run.repartition(3)
+    run.repartition(4)
+    gate.opened.set()
+    run.wait(LIMIT)
+    assert setting.cluster.jobs == [2, 4]
+    (lapsed,) = of(CommandLapsed, setting.events)
+    assert lapsed.detail == "3 partitions: a later repartition has taken its place"
+    told = [(row["detail"], row["state"]) for row in run.events]
+    assert told == [(lapsed.detail, "no effect"), ("4 partitions", "in force")]
+
+
 def test_a_wait_that_runs_out_lets_the_run_go_on(setting: Setting) -> None:
     gate = Gate(setting.cluster, 2)
     run = setting.start()
