@@ -43,8 +43,8 @@ from .options import (
     ObserverOptions,
     RunOptions,
     SessionOptions,
+    in_range,
     offers,
-    pick,
     require_resumable,
     subset,
 )
@@ -125,7 +125,8 @@ def resume(
             f"uri: expected the folder of a run as text, such as run.uri, got {uri!r}."
         )
     require_resumable(options)
-    observer_options = pick(ObserverOptions, options).checked()
+    observer_options = ObserverOptions(**subset(ObserverOptions, options))
+    in_range(ObserverOptions, observer_options)
     spark = connect(spark, warm_up=False)
     sc = spark.sparkContext
     ask, files = factory.asking(sc), f"the files in {uri}"
@@ -144,6 +145,7 @@ def resume(
                 partial(_data, folder, saved, given, sc, session.program.feeds),
             )
         observer_options, unsaved = _validated(observer_options, origin, held_out)
+        observer_options = observer_options.checked()
         notes = found.notes + unsaved
         resumed = Resumed(number, replace(saved, origin=origin), found.past, notes)
         observers = observers_of(session._factory, observer_options)

@@ -297,3 +297,9 @@ def test_the_parts_of_federated_options_have_none_too() -> None:
     options = tos.federated(2, 1)
     options["worker_timeout"] = None
     assert options.run["worker_timeout"] is None
+
+
+@pytest.mark.parametrize("name", ["partitions", "num_workers", "codec", "compression"])
+def test_a_resumed_run_keeps_an_option_by_whatever_name_it_is_given(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"{name}: a resumed run keeps the one that it has"):
+        tos.resume("hdfs:///runs/one", **{name: 2})

@@ -194,6 +194,20 @@ def test_a_split_run_continues_with_the_same_rows_and_evaluates_the_others(
     assert total + mean * (len(X) - rows) == pytest.approx(X.sum())
 
 
+def test_a_split_run_continues_with_the_best_of_its_own_validation(
+    spark_context: Any, tmp_path: Path
+) -> None:
+    """The rows that the split holds out are validation data, which these options need."""
+    data = spark_context.parallelize([(value,) for value in X], 2)
+    uri = stop_early(spark_context, tmp_path, data, split=0.25)
+    options: dict[str, Any] = {"keep_best": "val_loss", "validation_every": 20}
+    run = tos.resume(
+        uri, data, spark=spark_context, program=counter(), sinks=None, validation_on=None, **options
+    ).wait(LIMIT)
+    assert run.best is not None
+    assert run.best.value == run.validation["loss"].min()
+
+
 def test_of_saved_arrays_only_those_that_are_trained_on_are_there(
     spark_context: Any, tmp_path: Path
 ) -> None:
