@@ -102,6 +102,9 @@ class RunHub:
         model.announced = True
         watched = Watched(model, facts, Steering(facts, model), self._cell())
         with self._lock:
+            # A run that is resumed in its own process keeps its id.
+            self._runs.pop(run.run_id, None)
+            self._hidden.discard(run.run_id)
             self._runs[run.run_id] = watched
             ended = [name for name, known in self._runs.items() if known.over]
             for name in ended[:-KEPT]:
@@ -242,15 +245,14 @@ class PageSession:
         self._hub.feed(self)
 
     def _watch(self, content: Mapping[str, Any]) -> None:
-        name = str(content.get("view"))
-        watched = self._hub.runs.get(str(content.get("run")))
-        if watched is None:
+        name, run = str(content.get("view")), str(content.get("run"))
+        if run not in self._hub.runs:
             self._control.send({"type": "gone", "view": name})
             return
         with self._lock:
             view = self._views.get(name)
             if view is None:
-                view = self._views[name] = _View(watched, self._sender(name))
+                view = self._views[name] = _View(self._hub, run, self._sender(name))
         view.hello(_seconds(content, 0.0))
         self._hub.feed(self)
 
@@ -309,19 +311,25 @@ class PageSession:
 
 
 class _View:
-    def __init__(self, watched: Watched, send: Send):
-        self.pace = 0.0
-        self._watched = watched
-        self._feed = Feed(watched.model, watched.facts, send)
-        self._told = 0.0
+    def __init__(self, hub: RunHub, run: str, send: Send):
+        self.pace = self._told = 0.0
+        self._hub, self._run, self._send = hub, run, send
+        self._watched: Watched | None = None
 
     def hello(self, pace: float) -> None:
-        self.pace = pace
-        self._told = 0.0
-        self._feed.hello()
+        self.pace, self._told = pace, 0.0
+        if self._watched is not None:
+            self._feed.hello()
 
     def tick(self, now: float) -> bool:
-        over = self._watched.over
+        found = self._hub.runs.get(self._run, self._watched)
+        if found is None:
+            return False
+        if found is not self._watched:
+            self._watched = found
+            self._feed = Feed(found.model, found.facts, self._send)
+            self._feed.hello()
+        over = found.over
         if over or now - self._told >= self.pace:
             self._told = now
             self._feed.tick(now, last=over)

@@ -227,6 +227,26 @@ def test_two_pages_see_the_same_run(office: Office) -> None:
     assert [c["type"] for c in second.sent if "view" in c] == ["snapshot", "delta"]
 
 
+def test_a_run_that_is_resumed_takes_the_place_of_what_it_was(office: Office) -> None:
+    """It keeps its id: views of it follow, and the panel lists it although it was taken out."""
+    office.end(*office.start(1))
+    office.end(*office.start(2))
+    page, _, stream = office.page()
+    page.receive({"type": "watch", "view": "a", "run": "run-1"})
+    page.receive({"type": "hide", "run": "run-1"})
+    office.tick()
+    _, model = office.start(1)
+    model(milestone(office.now))
+    office.tick()
+    told = [c for c in stream.sent if c.get("view") == "a"]
+    assert [(c["type"], c["state"]["run"]["state"]) for c in told] == [
+        ("snapshot", "finished"),
+        ("snapshot", "running"),
+    ]
+    assert [row["hidden"] for row in stream.of("overview")[-1]["runs"]] == [False]
+    assert list(office.hub.runs) == ["run-2", "run-1"]
+
+
 def test_a_view_of_an_unknown_run_is_told_that_it_is_gone(office: Office) -> None:
     page, control, stream = office.page()
     page.receive({"type": "watch", "view": "a", "run": "run-9"})
