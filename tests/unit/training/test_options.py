@@ -240,7 +240,7 @@ def test_what_is_out_of_range_is_refused(options: Any, message: str) -> None:
         ({"xyz": 3}, "It takes epochs, stall_timeout,"),
         ({"seed": 3}, "seed: a resumed run keeps the one that it has; leave it out"),
         ({"sync_interval": 3}, "sync_interval: a resumed run keeps"),
-        ({"validation_every": 5}, "give validation_data=..., too"),
+        ({"validation_every": "soon"}, "validation_every: expected a time"),
     ],
 )
 def test_a_resumed_run_takes_some_options(given: dict[str, Any], message: str) -> None:

@@ -212,6 +212,8 @@ def test_of_saved_arrays_only_those_that_are_trained_on_are_there(
     spark_context: Any, tmp_path: Path
 ) -> None:
     uri = stop_early(spark_context, tmp_path, (X,), split=0.25)
+    with pytest.raises(ConfigError, match="validation_every: expected validation data"):
+        tos.resume(uri, spark=spark_context, validation_every=5)
     run = tos.resume(uri, spark=spark_context).wait(LIMIT)
     assert run.parameters()["total"][1] == 3 * 750
     assert run.status.validations == 0
