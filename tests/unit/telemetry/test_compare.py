@@ -157,3 +157,9 @@ def test_a_comparison_shows_its_table_and_its_figure(monkeypatch: pytest.MonkeyP
     both._ipython_display_()
     assert [data["text/plain"] for data in shown] == [both.table, both.figure]
     assert "run 2" in repr(both)
+
+
+def test_runs_without_a_common_loss_have_no_time_to_it() -> None:
+    """One that has never had a finite loss reached none that the others reached, either."""
+    found = tos_notebook.compare(FakeRun(1), FakeRun(2, loss=math.nan)).table
+    assert found["seconds to same loss"].isna().all()
