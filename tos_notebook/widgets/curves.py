@@ -45,21 +45,19 @@ class Curves:
         self.size: int | None = None
         self.best: dict[str, Best] = {}
         self._samples = 0
-        self._started = 0.0
         self._lockstep = False
         self._validated: dict[str, float | None] = {}
 
     def start(self, event: RunStarted) -> None:
-        """Begin to count time here."""
-        self._started = event.time
+        """Learn what the run trains on."""
         self._lockstep = event.lockstep
         self.size = event.samples
 
-    def milestone(self, event: MilestoneCommitted) -> None:
-        """Add a milestone's loss and metrics."""
+    def milestone(self, event: MilestoneCommitted, time: float) -> None:
+        """Add a milestone's loss and metrics, at a time."""
         self._samples += event.samples
         epoch = self._samples / self.size if self.size else float(event.epoch)
-        place = (event.time - self._started, self._samples, epoch)
+        place = (time, self._samples, epoch)
         weight = event.samples or 1
         self._of("loss", "training").add(*place, event.loss, weight)
         for name, value in event.metrics.items():
@@ -73,10 +71,10 @@ class Curves:
         """Learn how large the data is, where the start did not say."""
         self.size = self.size or event.samples or None
 
-    def validated(self, event: Validated) -> None:
-        """Add an evaluation, where the training was when the center was read."""
+    def validated(self, event: Validated, time: float) -> None:
+        """Add an evaluation at a time, where the training was when the center was read."""
         epoch = event.samples / self.size if self.size else event.epoch + 1.0
-        place = (event.time - self._started, event.samples, epoch)
+        place = (time, event.samples, epoch)
         for name, value in event.values.items():
             self._of(name, "validation").add(*place, value, 1)
         self._validated = {name: short(value, 3) for name, value in event.values.items()}

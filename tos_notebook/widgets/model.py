@@ -180,7 +180,8 @@ class RunModel:
         }
 
     def _since(self, time: float) -> float:
-        return 0.0 if self._started is None else max(0.0, time - self._started)
+        # A run that was resumed counts no time in which it had no process.
+        return 0.0 if self._started is None else self._tally.elapsed(time)
 
     def _start(self, event: events.RunStarted, _: float) -> None:
         self._started = event.time
@@ -198,7 +199,7 @@ class RunModel:
         row.milestone(event)
         self._among |= bool(event.links)
         self._figures.milestone(event)
-        self._curves.milestone(event)
+        self._curves.milestone(event, time)
         self._lanes.add((row, time, event))
 
     def _joined(self, event: events.WorkerJoined, time: float) -> None:
@@ -214,7 +215,7 @@ class RunModel:
         self._timeline.failed(time, self._workers.row(event, self._tally.workers), event)
 
     def _validated(self, event: events.Validated, time: float) -> None:
-        self._curves.validated(event)
+        self._curves.validated(event, time)
         self._timeline.validated(time, event)
 
     def _repartitioned(self, event: events.Repartitioned, time: float) -> None:
