@@ -23,6 +23,9 @@ from .training.options import (
 from .training.run import Run
 from .training.session import train_once, wait_or_stop
 
+EVERY = "30s"
+"""How often a run is saved, if only the place for that is given."""
+
 
 @offers([each for name, each in OPTIONS.items() if name != "epochs"])
 def fit(
@@ -52,11 +55,13 @@ def fit(
     epochs : int
         Passes over the data.
     features, label : str, sequence of str, or mapping of str to str, optional
-        Columns of the DataFrame, as `tos_notebook.columns` takes them.
+        Columns of the DataFrame, as `tos_notebook.columns` takes them; of one among the validation
+        data, too.
     spark : SparkSession or SparkContext, optional
         What `tos_notebook.connect` returns by default.
     checkpoint_dir : str, optional
-        Where checkpoints go, as for `TrainingSession`.
+        Where checkpoints go, as for `TrainingSession`. They are written every 30 s, unless
+        `checkpoint_every` says otherwise.
     wait : bool
         Whether to return when the run has ended, and not at once. An interrupt stops the run and
         keeps the weights.
@@ -81,6 +86,10 @@ def fit(
     refuse_unknown("fit", options, OPTIONS)
     given = own(RunOptions, options) | own(ObserverOptions, options) | {"epochs": epochs}
     settings = own(SessionOptions, options) | {"checkpoint_dir": checkpoint_dir}
+    if checkpoint_dir is not None:
+        given.setdefault("checkpoint_every", EVERY)
+    if is_frame(given.get("validation_data")):
+        given["validation_data"] = _columns(given["validation_data"], features, label)
     shell = notebook_shell()
     if shell is not None:
         load_once(shell)

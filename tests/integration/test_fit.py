@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,32 @@ def test_a_dataframe_is_given_with_the_names_of_its_columns(
     run = tos.fit(classifier(), frame, features="pixels", label="digit", verbose=False)
     assert run.history["samples"].sum() == 200
     assert capsys.readouterr().out == ""
+
+
+def test_a_dataframe_is_evaluated_by_the_same_columns(
+    spark_context: Any, digits: tuple[np.ndarray, ...]
+) -> None:
+    x, y, _, _ = digits
+    spark = tos.connect(spark_context, warm_up=False)
+    rows = [(row.tolist(), int(label)) for row, label in zip(x[:200], y, strict=False)]
+    frame = spark.createDataFrame(rows, "pixels array<float>, digit long")
+    options: dict[str, Any] = {"features": "pixels", "label": "digit", "verbose": False}
+    run = tos.fit(classifier(), frame, validation_data=frame, **options)
+    assert run.validation["epoch"].iloc[-1] == 1
+
+
+def test_a_place_for_checkpoints_is_used(
+    spark_context: Any, digits: tuple[np.ndarray, ...], tmp_path: Path
+) -> None:
+    """The last one is written when the run ends. Only `checkpoint_every=None` writes none."""
+    options: dict[str, Any] = {"checkpoint_dir": tmp_path, "verbose": False}
+    run = tos.fit(classifier(), digits[:2], **options)
+    assert [saved.state for saved in tos.runs(str(tmp_path), spark=spark_context)] == ["finished"]
+    assert run.uri is not None
+    run = tos.fit(classifier(), digits[:2], checkpoint_every=None, **options)
+    assert run.uri is None
+    with pytest.raises(ConfigError, match=r"Expected the place of a folder as text, .* got 3\."):
+        tos.fit(classifier(), digits[:2], checkpoint_dir=3)
 
 
 def test_without_waiting_it_returns_a_run_that_trains(

@@ -47,7 +47,13 @@ class Storage:
         No file system answers to the URI, or the URI is malformed.
     """
 
-    def __init__(self, sc: SparkContext, uri: str) -> None:
+    def __init__(self, sc: SparkContext, uri: str | os.PathLike[str]) -> None:
+        if not isinstance(uri, str | os.PathLike):
+            raise ConfigError(
+                "Expected the place of a folder as text, such as 'hdfs:///runs' or a local path; "
+                f"got {uri!r:.80}."
+            )
+        uri = os.fspath(uri)
         self._sc = sc
         self._hadoop = sc._jvm.org.apache.hadoop
         self._conf = sc._jsc.hadoopConfiguration()
