@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from .cluster.executors import active_context
 from .common.checks import refuse_unknown
 from .data.dataframe import columns
 from .data.described import is_frame
@@ -18,7 +19,8 @@ from .training.options import (
     SessionOptions,
     by_own_name,
     offers,
-    own,
+    pick,
+    subset,
 )
 from .training.run import Run
 from .training.session import train_once, wait_or_stop
@@ -84,19 +86,28 @@ def fit(
     """
     options = by_own_name(OPTIONS.values(), options)
     refuse_unknown("fit", options, OPTIONS)
-    given = own(RunOptions, options) | own(ObserverOptions, options) | {"epochs": epochs}
-    settings = own(SessionOptions, options) | {"checkpoint_dir": checkpoint_dir}
+    asked = options | {"epochs": epochs}
+    # Before Spark starts.
+    split = pick(RunOptions, asked).checked().validation_split
+    sinks = pick(ObserverOptions, asked).checked(split).sinks
+    pick(SessionOptions, asked).checked()
+    given = subset(RunOptions, asked, none=True) | subset(ObserverOptions, asked, none=True)
+    settings = subset(SessionOptions, asked, none=True) | {"checkpoint_dir": checkpoint_dir}
     if checkpoint_dir is not None:
         given.setdefault("checkpoint_every", EVERY)
     if is_frame(given.get("validation_data")):
         given["validation_data"] = _columns(given["validation_data"], features, label)
+    data = _columns(data, features, label)
     shell = notebook_shell()
     if shell is not None:
         load_once(shell)
     elif verbose:
-        sinks = OPTIONS["sinks"].checked(given.get("sinks", ()))
-        given["sinks"] = (*sinks, ProgressLine(sys.stdout))
-    run = train_once(spark, model, settings, _columns(data, features, label), given)
+        sinks = (*sinks, ProgressLine(sys.stdout))
+    if verbose and spark is None and active_context() is None:
+        # It takes seconds, in which nothing else would be said.
+        sys.stdout.write("Starting Spark ...\n")
+        sys.stdout.flush()
+    run = train_once(spark, model, settings, data, given | {"sinks": sinks})
     if verbose and shell is not None:
         run.show()
     return wait_or_stop(run) if wait else run

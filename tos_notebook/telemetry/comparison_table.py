@@ -126,8 +126,9 @@ def _validated(run: Comparable) -> dict[str, float]:
 
 def _reached(frame: pd.DataFrame, goal: float) -> float:
     """Return the seconds until the smoothed loss was as small as that; NaN if it never was."""
-    below = (smoothed(frame) <= goal).nonzero()[0] if math.isfinite(goal) else ()
-    return _round(float(since_start(frame)[below[0]])) if len(below) else math.nan
+    below = (smoothed(frame) <= goal).nonzero()[0]
+    reached = math.isfinite(goal) and len(below)
+    return _round(float(since_start(frame)[below[0]])) if reached else math.nan
 
 
 def _speed(frame: pd.DataFrame) -> float:

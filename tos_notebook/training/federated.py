@@ -9,7 +9,7 @@ from ..blocks.sampling import Participants
 from ..combiners.averaging import FedAvg
 from ..common.checks import at_least_one, with_known_options
 from ..common.checks import fraction as part
-from .options import ObserverOptions, RunOptions, SessionOptions, own
+from .options import ObserverOptions, RunOptions, SessionOptions, subset
 
 WHOLE_EPOCH = 1_000_000
 """Batches between two exchanges: more than a partition has, so that its only one is at the end."""
@@ -21,12 +21,12 @@ class Federated(dict[str, Any]):
     @property
     def session(self) -> Mapping[str, Any]:
         """Those of `TrainingSession`."""
-        return own(SessionOptions, self)
+        return subset(SessionOptions, self, none=True)
 
     @property
     def run(self) -> Mapping[str, Any]:
         """Those of `TrainingSession.start`, and of `TrainingSession.run`."""
-        return own(RunOptions, self) | own(ObserverOptions, self)
+        return subset(RunOptions, self, none=True) | subset(ObserverOptions, self, none=True)
 
 
 @with_known_options

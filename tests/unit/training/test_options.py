@@ -303,3 +303,34 @@ def test_the_parts_of_federated_options_have_none_too() -> None:
 def test_a_resumed_run_keeps_an_option_by_whatever_name_it_is_given(name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name}: a resumed run keeps the one that it has"):
         tos.resume("hdfs:///runs/one", **{name: 2})
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({}, "Starting Spark ...\n"), ({"verbose": False}, ""), ({"spark": object()}, "")],
+)
+def test_fit_says_that_spark_starts_before_it_does(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    options: dict[str, Any],
+    said: str,
+) -> None:
+    """It takes seconds, in which a cell would say nothing."""
+    before: list[str] = []
+    monkeypatch.setattr("tos_notebook.surface.active_context", lambda: None)
+    monkeypatch.setattr(
+        "tos_notebook.surface.train_once", lambda *_: before.append(capsys.readouterr().out)
+    )
+    tos.fit(object(), (), wait=False, **options)
+    assert before == [said]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"epochs": 0}, {"sync": "x"}, {"keep_best": "val_loss"}, {"features": "x"}]
+)
+def test_fit_refuses_options_before_spark_starts(
+    monkeypatch: pytest.MonkeyPatch, wrong: dict[str, Any]
+) -> None:
+    monkeypatch.setattr("tos_notebook.surface.train_once", lambda *_: pytest.fail("It started."))
+    with pytest.raises(ConfigError, match=f"^{next(iter(wrong))}"):
+        tos.fit(object(), (), verbose=False, **wrong)

@@ -32,7 +32,6 @@ __all__ = [
     "in_range",
     "offers",
     "options_of",
-    "own",
     "pick",
     "require_resumable",
     "subset",
@@ -55,17 +54,13 @@ RESUMABLE = {
 
 def pick(kind: type[Options], given: Mapping[str, Any]) -> Options:
     """Return the options of one kind, of all that are given by name."""
-    return kind(**own(kind, given))
+    return kind(**subset(kind, given, none=True))
 
 
-def own(kind: type[Options], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of one kind that are given, by name."""
-    return {f.name: given[f.name] for f in fields(kind) if f.name in given}
-
-
-def subset(kind: type[Options], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options of one kind that are given and not None, by name."""
-    return {name: value for name, value in own(kind, given).items() if value is not None}
+def subset(kind: type[Options], given: Mapping[str, Any], none: bool = False) -> dict[str, Any]:
+    """Return the options of one kind that are given, by name; None only where that is a value."""
+    found = {f.name: given[f.name] for f in fields(kind) if f.name in given}
+    return {name: value for name, value in found.items() if none or value is not None}
 
 
 def require_resumable(given: Iterable[str]) -> None:
