@@ -104,7 +104,8 @@ def numbered(number: int, name: str | None) -> str:
 def amount(count: float) -> str:
     """Return bytes for people."""
     for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
+        # From there on three digits are 1e+03.
+        if count < 999.5:
             return f"{count:.3g} {unit}"
         count /= 1000
     return f"{count:.3g} TB"

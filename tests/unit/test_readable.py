@@ -10,7 +10,7 @@ from IPython.core.compilerop import CachingCompiler
 from IPython.core.interactiveshell import InteractiveShell
 from traitlets.config import Config
 
-from tos_notebook.readable import sentence, with_cells
+from tos_notebook.readable import amount, sentence, with_cells
 
 CODE = "def train():\n    1 / 0\n"
 
@@ -53,3 +53,17 @@ def test_without_a_shell_frames_stay_as_they_are() -> None:
 )
 def test_the_reason_is_found_below_what_tensorflow_says_of_its_place(text: str) -> None:
     assert sentence(text) == "loss : Tensor had NaN values"
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (999.4, "999 B"),
+        (999.9, "1 kB"),
+        (999_999, "1 MB"),
+        (1234, "1.23 kB"),
+    ],
+)
+def test_an_amount_has_the_unit_that_its_digits_need(count: float, text: str) -> None:
+    assert amount(count) == text

@@ -18,6 +18,11 @@ WHOLE_EPOCH = 1_000_000
 class Federated(dict[str, Any]):
     """Options by name, as `federated` returns them; change them as any dict."""
 
+    def __or__(self, other: Any) -> Any:
+        """Return the same with other options, and with both parts."""
+        joined = super().__or__(other)
+        return joined if joined is NotImplemented else Federated(joined)
+
     @property
     def session(self) -> Mapping[str, Any]:
         """Those of `TrainingSession`."""

@@ -299,6 +299,12 @@ def test_the_parts_of_federated_options_have_none_too() -> None:
     assert options.run["worker_timeout"] is None
 
 
+def test_changed_federated_options_have_their_parts() -> None:
+    options = tos.federated(2, 1) | {"batch_size": 10, "seed": 3}
+    assert (options.session["batch_size"], options.run["seed"]) == (10, 3)
+    assert options.run["partitions"] == 2
+
+
 @pytest.mark.parametrize("name", ["partitions", "num_workers", "codec", "compression"])
 def test_a_resumed_run_keeps_an_option_by_whatever_name_it_is_given(name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name}: a resumed run keeps the one that it has"):
