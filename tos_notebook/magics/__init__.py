@@ -70,7 +70,7 @@ class TosMagics(Magics):
         config=True
     )
 
-    @validate("strategy", "combiner", "sync", "codec")
+    @validate(*CONFIGURABLE)
     def _known(self, proposal: Any) -> Any:
         """Refuse a default that no cell can train with; it may be a variable of the notebook."""
         name, value = proposal.trait.name, proposal.value

@@ -93,11 +93,6 @@ def observing(names: Names, options: Namespace) -> dict[str, Any]:
     return given
 
 
-def every(text: str) -> str | int:
-    """Return what `as_trigger` takes: a bare number is one of milestones."""
-    return int(text) if text.isdecimal() else text
-
-
 def _conditions(names: Names, text: str) -> Any:
     return names.several("--stop-when", text) if _NAMES.fullmatch(text) else text
 
@@ -105,7 +100,7 @@ def _conditions(names: Names, text: str) -> Any:
 _READ: Mapping[str, Callable[[Names, str], Any]] = {
     "callbacks": lambda names, text: names.several("--callbacks", text),
     "stop_when": _conditions,
-    "validation_every": lambda _, text: every(text),
+    "validation_every": lambda _, text: find.every(text),
 }
 """What makes a value of text, where it is not the text."""
 

@@ -156,10 +156,17 @@ def _variable(namespace: Mapping[str, Any], name: str, read: Callable[[str], Any
     return name
 
 
+def every(text: str) -> str | int:
+    """Return what `as_trigger` takes: a bare number is one of milestones."""
+    return int(text) if text.isdecimal() else text
+
+
 def named(namespace: Mapping[str, Any], option: str, value: Any) -> Any:
-    """Return an option's value: what a strategy or a combiner names, and all others as they are."""
+    """Return an option's value: what a strategy or a combiner names, others as they are read."""
     finders = {"strategy": strategy, "combiner": combiner}
-    return finders[option](namespace, value) if value and option in finders else value
+    if value and option in finders:
+        return finders[option](namespace, value)
+    return every(value) if option == "checkpoint_every" else value
 
 
 def is_cluster(value: Any) -> bool:

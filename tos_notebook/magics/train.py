@@ -75,7 +75,7 @@ class RunLauncher(Launcher):
                 settings["combiner"] = find.combiner(self._shell.user_ns, options.combiner)
         if options.checkpoint_dir:
             settings["checkpoint_dir"] = options.checkpoint_dir
-            wanted["checkpoint_every"] = arguments.every(options.checkpoint_every)
+            wanted["checkpoint_every"] = find.every(options.checkpoint_every)
         else:
             del wanted["checkpoint_every"], wanted["max_checkpoints"]
         sinks = [ProgressLine(sys.stdout)] if is_noninteractive() else []

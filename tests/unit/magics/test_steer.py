@@ -340,6 +340,7 @@ def test_a_default_may_be_an_object_of_the_notebook(cells: Cells, defaults: Any)
     assert "'local'" in cells("%tos_config strategy=local")
     assert "'mine'" in cells("%tos_config strategy=ps combiner=mine")
     assert "None" in cells("%tos_config combiner=None")
+    assert "'500'" in cells("%tos_config checkpoint_every=500")
 
 
 def test_rows_may_keep_their_partitions_by_default(
@@ -363,6 +364,9 @@ def test_rows_may_keep_their_partitions_by_default(
         ("%tos_config batch_size=9 combiner=easdg", "Did you mean easgd?"),
         ("%tos_config batch_size=9 sync=sometimes", "sync: expected 'asp'"),
         ("%tos_config batch_size=9 codec=int3", "Did you mean int"),
+        ("%tos_config batch_size=9 stall_timeout=-1", "stall_timeout: expected a finite number"),
+        ("%tos_config batch_size=9 participation=5", "participation: expected a number above 0"),
+        ("%tos_config batch_size=9 checkpoint_every=soon", "checkpoint_every: expected a time"),
         ("%tos_config epochs", "expected name=value"),
     ],
 )
