@@ -36,20 +36,13 @@ SECONDS: dict[str, Any] = {"metavar": "SECONDS", "type": number}
 EVERY: dict[str, Any] = {"metavar": "TIME", "kind": "every"}
 ALONE: dict[str, Any] = {"nargs": "?", "const": True, "action": "store"}
 
-OFFERED = {
-    name: option
-    for name, option in OPTIONS.items()
-    if name not in ("partitioner", "on_callback_error", "histograms", "sinks")
-}
-"""The options that a cell may name."""
+OFFERED = {name: option for name, option in OPTIONS.items() if name not in ("partitioner", "sinks")}
+"""The options that a cell may name: all but those that are no text."""
 
 _DEFAULTED = options_of(SessionOptions, RunOptions).keys() - {"name", "validation_split"}
 
 CONFIGURABLE = {n: o for n, o in OFFERED.items() if n in _DEFAULTED}
 """Those that have defaults of the user's."""
-
-RESUMED = RESUMABLE.keys() - {"callbacks", "tensorboard", "checkpoint_every", "max_checkpoints"}
-"""Those that a resumed run is given in a cell."""
 
 _PLAIN: Mapping[str, Mapping[str, Any]] = {
     "int": COUNT,
@@ -113,6 +106,7 @@ _SPELLED: Mapping[str, Mapping[str, Any]] = {
 
 _RESUMED: Mapping[str, Mapping[str, Any]] = {
     "epochs": {"more": ", with those that are done"},
+    "checkpoint_every": {"when": ""},
     "learning_rate": {"more": ", by its variable"},
     "name": {"more": ""},
 }
@@ -130,9 +124,9 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("--optimizer-state", "--non-finite"),
     ),
     "What goes along with the run": (
-        *("--validation-split", "--validation-every", "--validation-on", "--callbacks"),
-        "--stop-when",
-        *("--tensorboard", "--mlflow"),
+        *("--validation-split", "--validation-every", "--validation-on", "--keep-best"),
+        *("--callbacks", "--on-callback-error", "--stop-when"),
+        *("--tensorboard", "--histograms", "--mlflow"),
     ),
     "Checkpoints": ("--checkpoint-dir", "--checkpoint-every", "--max-checkpoints"),
     "The cell": ("--name", "--wait", "--on-interrupt", "--if-running"),
@@ -301,7 +295,7 @@ def _resume() -> Parser:
     text = "the run's combiner, if it is your own"
     parser.add("--combiner", kind="combiner", **NAME, help=text)
     for option in OFFERED.values():
-        if option.name in RESUMED:
+        if option.name in RESUMABLE:
             _option(parser, option, **_RESUMED.get(option.name, {}))
     text = "variable for the run; %(default)s by default"
     return parser.add("-o", "--output", type=identifier, default=OUTPUT, **NAME, help=text)

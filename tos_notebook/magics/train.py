@@ -95,6 +95,8 @@ class RunLauncher(Launcher):
         space = self._shell.user_ns
         names = Names(space)
         given = subset(RunOptions, vars(options)) | arguments.observing(names, options)
+        if options.checkpoint_every:
+            given["checkpoint_every"] = find.every(options.checkpoint_every)
         for option in ("data", "validation_data"):
             if getattr(options, option):
                 given[option] = find.data(names, f"--{option}", getattr(options, option))
@@ -109,7 +111,7 @@ class RunLauncher(Launcher):
                     "%tos_resume: --learning-rate: expected a number, or a variable that holds a "
                     f"schedule; got {variable!r}. A graph's variable is saved with the run."
                 )
-        with quiet_stderr():
+        with quiet_stderr(), arguments.as_options(PARSERS["tos_resume"].flags):
             spark = self._connection.ensure(space)
             run = resume.resume(options.uri, spark=spark, **given)
         space[options.output] = run

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.magics.conftest import Cells, Engine
 from tests.unit.magics.test_cell import GRAPH, TRAIN, program
 from tests.unit.magics.test_help import complete
+from tos_notebook.errors import ConfigError
 from tos_notebook.magics.arguments import learning_rate
 from tos_notebook.magics.find import Names
 from tos_notebook.steering import conditions as stop
@@ -77,6 +78,33 @@ def test_a_resumed_run_may_have_them_too(
     assert asked["mlflow"] is True
     cells.space["rate"] = SimpleNamespace()
     assert "got 'rate'. A graph's variable" in cells.fails(f"{line} --learning-rate rate")
+
+
+def test_a_resumed_run_is_saved_and_watched_in_another_way(
+    cells: Cells, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: dict[str, Any] = {}
+
+    def resume(uri: str, **options: Any) -> Any:
+        asked.update(options)
+        if uri == "wrong":
+            raise ConfigError("stall_timeout: expected a finite number above 0, got -1.0.")
+        return engine.begin(SimpleNamespace(), None, 1, {})
+
+    monkeypatch.setattr("tos_notebook.training.resume.resume", resume)
+    cells.space["stop"] = object()
+    line = "--checkpoint-every 50 --max-checkpoints 5 --tensorboard /logs --histograms"
+    cells(f"%tos_resume hdfs:///runs/1 {line} --callbacks stop --on-callback-error raise")
+    del asked["spark"]
+    assert asked == {
+        "checkpoint_every": 50,
+        "max_checkpoints": 5,
+        "tensorboard": "/logs",
+        "histograms": True,
+        "callbacks": [cells.space["stop"]],
+        "on_callback_error": "raise",
+    }
+    assert "--stall-timeout: expected a finite" in cells.fails("%tos_resume wrong")
 
 
 def test_nothing_is_started_with_what_is_not_there(cells: Cells, engine: Engine) -> None:
