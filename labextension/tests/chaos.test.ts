@@ -91,7 +91,7 @@ describe("chaos", () => {
   });
 
   it("stands in the header, and is spoken, while it is on", () => {
-    const header = new Headline();
+    const header = new Headline(() => undefined);
     const badge = header.element.querySelector<HTMLElement>('[data-tos="chaos-badge"]');
     const rule = "partition 1: 5 times slower";
     const drawn = (run: Partial<RunInfo>): string => {

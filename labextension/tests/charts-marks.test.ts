@@ -1,9 +1,16 @@
 import { describe, expect, it } from "vitest";
 
 import { bands, flags, overlay, told } from "../src/view/charts-marks";
-import { throughput, rates } from "../src/view/charts-work";
+import { fixedRate, throughput } from "../src/view/charts-work";
 import type { Axis } from "../src/view/curves";
-import { AXIS_ROWS, type CommandEntry, RunModel, Table } from "../src/view/model";
+import {
+  AXIS_ROWS,
+  type CommandEntry,
+  type RunInfo,
+  RunModel,
+  type Series,
+  Table,
+} from "../src/view/model";
 import { entered, parts, worker } from "./fakes";
 
 const command = (time: number, name: string, changes: Partial<CommandEntry> = {}): CommandEntry =>
@@ -102,16 +109,18 @@ describe("the work", () => {
     expect(throughput(rows.slice(0, 1))).toEqual([]);
   });
 
-  it("has the learning rates that were set, in steps", () => {
+  it("has the learning rate that never changed; one that did is a curve of the kernel's", () => {
     const rows: [number, number, number, number][] = [
       [1, 10, 1, 2],
       [9, 90, 9, 1],
     ];
     const run = { ...parts().run, learning_rate: 0.1 };
-    const values = (commands: CommandEntry[], now: number | null) =>
-      rates({ commands, run: { ...run, learning_rate: now } }, rows).map(([x, , , y]) => [x, y]);
-    expect(values([RATE], 0.01)).toEqual([[4.5, 0.01], [9, 0.01]]); // prettier-ignore
-    expect(values([], 0.1)).toEqual([[1, 0.1], [9, 0.1]]); // prettier-ignore
-    expect(values([], null)).toEqual([]);
+    const values = (more: Partial<RunInfo>, series: Series[] = []) =>
+      fixedRate({ series, run: { ...run, ...more } }, rows).map(([x, , , y]) => [x, y]);
+    expect(values({})).toEqual([[1, 0.1], [9, 0.1]]); // prettier-ignore
+    expect(values({ learning_rate: null, own_rate: 0.001 })).toEqual([[1, 0.001], [9, 0.001]]); // prettier-ignore
+    expect(values({ learning_rate: null })).toEqual([]);
+    const points = Table.of(AXIS_ROWS, [[1], [10], [1], [0.2]]);
+    expect(values({}, [{ name: "learning rate", split: "work", points }])).toEqual([]);
   });
 });

@@ -169,7 +169,7 @@ describe("charts", () => {
 
 describe("a saved chart", () => {
   const sheet: Sheet = {
-    ...{ name: 'a, "b" <i>', axis: "time", log: false, x: [0, 4], y: [0, 2] },
+    ...{ name: 'a, "b" <i>', best: null, axis: "time", log: false, x: [0, 4], y: [0, 2] },
     overlay: { flags: [], bands: [{ from: 1, to: 2, kind: "pause" }] },
     drawn: [
       { label: "training", split: "training", raw: false, x: [0, 1, 4], values: [2, null, 1] },

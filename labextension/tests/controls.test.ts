@@ -91,6 +91,16 @@ describe("a command", () => {
     expect(on.noteOf(name)).toBe(expected);
   });
 
+  it("that a callback sends again and again is not told each time", () => {
+    on.show();
+    const changes = { learning_rate: "0.01" };
+    const entry = entered({ time: 3, stage: "asked", changes, series: "callbacks=" });
+    on.show({}, [entry]);
+    expect(on.told).toBe("");
+    on.show({}, [{ ...entry, stage: "in force" }]);
+    expect(on.told).toBe("");
+  });
+
   it("of another view is told with the labels of its settings", () => {
     on.show({}, [sentByKernel("set", "asked")]);
     expect(on.told).toBe(
@@ -137,6 +147,13 @@ describe("the drawer", () => {
     on.controls.restore(false);
     expect(on.controls.drawer.isOpen).toBe(false);
     on.controls.restore(true);
+    expect(on.controls.drawer.isOpen).toBe(true);
+  });
+
+  it("opens by itself where that was asked for before there was a run", () => {
+    on.controls.show();
+    expect(on.controls.drawer.isOpen).toBe(false);
+    on.show();
     expect(on.controls.drawer.isOpen).toBe(true);
   });
 

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { pack } from "../demo/kernel";
 import {
   align,
-  best,
+  nearest,
   curves,
   DEFAULT_OPTIONS,
   merge,
@@ -98,11 +98,10 @@ describe("a curve", () => {
     expect([0.5, 1, 1.9, 2.6, Infinity].map((x) => valueAt(curve, x))).toEqual([null, 4, 4, 0, 2]);
   });
 
-  it("is best where a loss is lowest, and anything else highest", () => {
-    expect(best("loss", { values: [3, null, 1, 2] })).toBe(2);
-    expect(best("mae", { values: [3, 1] })).toBe(1);
-    expect(best("accuracy", { values: [0.5, 0.9, 0.7] })).toBe(1);
-    expect(best("loss", { values: [null] })).toBe(-1);
+  it("is best where it is nearest to what the kernel knows as the best", () => {
+    expect(nearest({ values: [3, null, 1, 2] }, 1.01)).toBe(2);
+    expect(nearest({ values: [0.5, 0.9, 0.7] }, 0.9)).toBe(1);
+    expect(nearest({ values: [null] }, 1)).toBe(-1);
   });
 });
 

@@ -1,14 +1,8 @@
 import { describe, expect, it } from "vitest";
 
 import { pack } from "../demo/kernel";
-import {
-  LANE_ROWS,
-  MAX_LANES,
-  MAX_POINTS,
-  mergeCommands,
-  RunModel,
-  Table,
-} from "../src/view/model";
+import { LANE_ROWS, MAX_LANES, MAX_POINTS, RunModel, Table } from "../src/view/model";
+import { mergeCommands } from "../src/view/entries";
 import { buffers, entered, parts, worker } from "./fakes";
 
 function started(losses = [2, 1]): RunModel {

@@ -233,7 +233,15 @@ it("a saved chart names other runs once", () => {
   ];
   const overlay = { flags: [], bands: [] };
   const range = { x: [0, 1] as [number, number], y: [0, 2] as [number, number] };
-  const sheet = { name: "loss", axis: "time" as const, log: false, overlay, drawn, ...range };
+  const sheet = {
+    name: "loss",
+    best: null,
+    axis: "time" as const,
+    log: false,
+    overlay,
+    drawn,
+    ...range,
+  };
   expect(csv(sheet)).toContain('"<first>, validation",1,1');
   const page = new DOMParser().parseFromString(svg(sheet), "image/svg+xml");
   const texts = [...page.querySelectorAll("text")].map(({ textContent }) => textContent);

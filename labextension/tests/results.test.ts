@@ -27,7 +27,7 @@ it("a run that overfits or diverges says so, and since which learning rate", () 
   const warned = (warning: Concern | null, more = {}) => trouble(told({ warning }, more));
   expect(warned(null)).toBeNull();
   expect(warned({ kind: "overfitting", epoch: 22, factor: null })).toEqual({
-    ...{ kind: "overfitting", text: "overfitting since epoch 22" },
+    ...{ kind: "overfitting", text: "overfitting since epoch 22", back: null },
   });
   const diverging = { kind: "diverging", epoch: null, factor: 31_000 } as const;
   expect(warned(diverging)?.text).toBe("loss 3·10⁴ times its lowest");
@@ -36,6 +36,20 @@ it("a run that overfits or diverges says so, and since which learning rate", () 
   expect(warned(diverging, { commands })?.text).toBe(
     "loss 3·10⁴ times its lowest, since learning rate 1000",
   );
+});
+
+it("a run that diverges since a learning rate was set knows the one of before", () => {
+  const warning = { kind: "diverging", epoch: null, factor: 31_000 } as const;
+  const commands = [entered({ command: "set", changes: { learning_rate: "1000" } })];
+  const back = (run: object, entries = commands) => {
+    const all = { ...parts().run, ...run };
+    return trouble(told({ warning }, { run: all, commands: entries }))?.back;
+  };
+  expect(back({ learning_rate: 1000, rate_before: 0.1 })).toBe(0.1);
+  expect(back({ learning_rate: 1000 })).toBeNull();
+  // Set back already, or not to blame.
+  expect(back({ learning_rate: 0.1, rate_before: 1000 })).toBeNull();
+  expect(back({ learning_rate: 0.1, rate_before: 0.2 }, [])).toBeNull();
 });
 
 it("large factors are powers of ten", () => {

@@ -39,6 +39,34 @@ describe("fields", () => {
     expect(on.sent).toEqual([[command, expected]]);
   });
 
+  it("offer combiners in groups, and say a word about the one that was chosen", () => {
+    const [pause] = actions;
+    const combiner = {
+      ...{ name: "combiner", label: "Combiner", kind: "str" as const, optional: false },
+      choices: ["downpour", "fedavg", "median"],
+      groups: { Asynchronous: ["downpour"], "By rounds": ["fedavg"], Robust: ["median"] },
+      about: { fedavg: "Every round begins at one center." },
+    };
+    const swap = { name: "swap combiner", verb: "Swap", arguments: [combiner] };
+    on.show({ actions: [pause, swap], combiner: "my own" });
+    const select = on.find("select");
+    expect([...select.children].map((e) => e.getAttribute("label") ?? e.textContent)).toEqual([
+      ...["my own", "Asynchronous", "By rounds", "Robust"],
+    ]);
+    on.type("combiner", "fedavg");
+    expect(on.noteOf("combiner")).toBe("Every round begins at one center.");
+    on.apply();
+    expect(on.sent).toEqual([["swap combiner", { combiner: "fedavg" }]]);
+  });
+
+  it("begin at the program's own learning rate, and double what is in force", () => {
+    on.show({ learning_rate: null, own_rate: 0.123456 });
+    expect(on.find<HTMLInputElement>('[data-tos="learning-rate"] input').value).toBe("0.1235");
+    on.find('[aria-label="Twice the learning rate"]').click();
+    on.apply();
+    expect(on.sent).toEqual([["set", { learning_rate: 0.2469 }]]);
+  });
+
   it("that were changed are marked, counted, and applied with one press", () => {
     on.show();
     on.type("codec", "int8");

@@ -92,10 +92,13 @@ function readable(root: Element): string[] {
   return texts;
 }
 
-/** Names of rules are no words. */
+/** Names of rules are no words, and what the kernel says of them comes as it is. */
 const withoutChoices = actions.map((action) => ({
   ...action,
-  arguments: action.arguments.map((one) => ({ ...one, choices: one.choices.length ? ["8"] : [] })),
+  arguments: action.arguments.map((one) => ({
+    ...{ ...one, groups: {}, about: {} },
+    choices: one.choices.length ? ["8"] : [],
+  })),
 }));
 
 /** A state whose kernel says nothing in words of its own. */

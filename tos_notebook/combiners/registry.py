@@ -47,14 +47,16 @@ BMUF = Preset(
     momentum=0.875,
 )
 
-RULES: tuple[type[Combiner] | Preset, ...] = (
-    *(Downpour, DynSGD, ADAG, EASGD, FedAsync, GapAware),
-    *(FedAvg, FedBuff, DiLoCo, SlowMo, BMUF, DelayedNesterov, FedAdam, FedYogi),
-    *(Median, TrimmedMean, MultiKrum, DCASGD),
-    *ORIGINALS,
-)
+GROUPS: dict[str, tuple[type[Combiner] | Preset, ...]] = {
+    "Asynchronous": (Downpour, DynSGD, ADAG, EASGD, FedAsync, GapAware, DCASGD),
+    "By rounds": (FedAvg, DiLoCo, SlowMo, BMUF, FedAdam, FedYogi),
+    "Buffered": (FedBuff, DelayedNesterov),
+    "Robust": (Median, TrimmedMean, MultiKrum),
+    "TensorOnSpark": ORIGINALS,
+}
+"""The built-in combiners, by what one looks for."""
 
-COMBINERS = {rule.name: rule for rule in RULES}
+COMBINERS = {rule.name: rule for rules in GROUPS.values() for rule in rules}
 """Every built-in combiner, by name."""
 
 MADE = COMBINERS | {rule.name: rule for rule in (Clip, OuterMomentum)}

@@ -53,8 +53,8 @@ class Curves:
         self._lockstep = event.lockstep
         self.size = event.samples
 
-    def milestone(self, event: MilestoneCommitted, time: float) -> None:
-        """Add a milestone's loss and metrics, at a time."""
+    def milestone(self, event: MilestoneCommitted, time: float, rate: float | None) -> None:
+        """Add a milestone's loss and metrics, at a time, and the learning rate if it was set."""
         self._samples += event.samples
         epoch = self._samples / self.size if self.size else float(event.epoch)
         place = (time, self._samples, epoch)
@@ -64,6 +64,8 @@ class Curves:
             self._of(name, "training").add(*place, value, weight)
         bytes_ = event.bytes_up + event.bytes_down
         self._of("bytes per sample", WORK).add(*place, bytes_ / weight, weight)
+        if rate is not None:
+            self._of("learning rate", WORK).add(*place, rate, weight)
         if event.staleness is not None and not self._lockstep:
             self._of("staleness", WORK).add(*place, event.staleness, weight)
 

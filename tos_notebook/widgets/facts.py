@@ -7,10 +7,10 @@ from collections.abc import Container, Iterable, Mapping
 
 from ..chaos.words import WORDS
 from ..codecs.registry import names
-from ..combiners.registry import COMBINERS
+from ..combiners.registry import COMBINERS, GROUPS
 from ..steering.actions import ACTIONS, Action
 from ..steering.sync import EXAMPLES
-from ..strategies.registry import choices
+from ..strategies.registry import STRATEGIES, choices
 from ..training.run import Run
 from .news import Facts, InForce, Plain
 from .numbers import short
@@ -23,6 +23,15 @@ OFFERS: Mapping[str, Iterable[str]] = {
     "strategy": choices(),
 }
 """What there is to choose from, by what an `Argument` offers."""
+
+GROUPED = {"combiner": {group: [rule.name for rule in rules] for group, rules in GROUPS.items()}}
+"""The same in groups, where there are many."""
+
+ABOUT = {
+    "combiner": {name: rule.when for name, rule in COMBINERS.items()},
+    "strategy": {name: kind.summary for name, kind in STRATEGIES.items()},
+}
+"""A sentence about each."""
 
 
 class RunFacts:
@@ -39,6 +48,9 @@ class RunFacts:
     def __init__(self, run: Run) -> None:
         self._run = weakref.ref(run)
         self.actions: Mapping[str, Action] = {}
+        self._own_rate = run.program.learning_rate
+        self._rate: float | None = None
+        self._rate_before: float | None = None
         self._known: Facts = {
             "id": run.run_id,
             "number": run.number,
@@ -70,7 +82,11 @@ class RunFacts:
         return self._known
 
     def _now(self, run: Run) -> InForce:
-        found = _in_force(run)
+        found = _in_force(run, self._own_rate)
+        rate = found["learning_rate"] or found["own_rate"]
+        if rate != self._rate:
+            self._rate, self._rate_before = rate, self._rate
+        found["rate_before"] = self._rate_before
         self.actions = {n: a for n, a in ACTIONS.items() if a.command in run.commands}
         # Where pushes are not merged, nothing depends on how far workers are apart.
         unfit = {"sync"} if found["lockstep"] or found["combiner"] is None else set()
@@ -79,9 +95,9 @@ class RunFacts:
         return {**found, "actions": described}
 
 
-def _in_force(run: Run) -> InForce:
+def _in_force(run: Run, own_rate: float | None) -> InForce:
     settings = run.settings
-    rate = settings.learning_rate
+    rate, interval = settings.learning_rate, settings.sync_interval
     return {
         "strategy": settings.strategy_text,
         "lockstep": settings.lockstep,
@@ -89,9 +105,11 @@ def _in_force(run: Run) -> InForce:
         "combiner": None if settings.combiner is None else settings.combiner.name,
         "sync": settings.sync,
         "codec": settings.codec,
-        "sync_interval": settings.sync_interval,
+        "sync_interval": interval,
         "batch_size": settings.batch_size,
         "learning_rate": None if rate is None else short(float(rate), 6),
+        # A strategy that draws samples makes the step itself.
+        "own_rate": None if interval is None else short(own_rate, 6),
         "chaos": [str(rule) for rule in settings.chaos],
         "chaos_log": [str(rule) for rule in run.chaos_log],
     }
@@ -105,6 +123,8 @@ def _described(action: Action, unfit: Container[str]) -> Plain:
             "label": argument.label,
             "kind": argument.kind.__name__,
             "choices": list(OFFERS.get(argument.offers, ())),
+            "groups": GROUPED.get(argument.offers, {}),
+            "about": ABOUT.get(argument.offers, {}),
             "optional": argument.optional,
         }
         for argument in action.arguments

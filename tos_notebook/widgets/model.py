@@ -199,7 +199,7 @@ class RunModel:
         row.milestone(event)
         self._among |= bool(event.links)
         self._figures.milestone(event)
-        self._curves.milestone(event, time)
+        self._curves.milestone(event, time, self._timeline.learning_rate)
         self._lanes.add((row, time, event))
 
     def _joined(self, event: events.WorkerJoined, time: float) -> None:

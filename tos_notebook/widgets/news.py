@@ -28,6 +28,11 @@ class InForce(TypedDict):
     """None where workers exchange once in an epoch."""
     batch_size: int
     learning_rate: float | None
+    """What was set; None for the program's own."""
+    own_rate: float | None
+    """The program's own, where it is a number that stays as it is."""
+    rate_before: NotRequired[float | None]
+    """The learning rate before the present one, as far as a view has seen it."""
     chaos: list[str]
     chaos_log: list[str]
     actions: NotRequired[list[Plain]]
@@ -175,6 +180,8 @@ class CommandEntry(TypedDict):
     stage: str
     since: float | None
     """When it came into force or was refused; None before."""
+    series: str | None
+    """What sets the learning rate again and again, of which this is the latest; else None."""
     when: str
 
 

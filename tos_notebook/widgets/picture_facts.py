@@ -42,7 +42,7 @@ def facts_of(news: News) -> list[tuple[str, str]]:
         ("Sync mode", stale and run["sync"]),
         ("Codec", run["codec"]),
         ("Exchange every", interval and _every(interval, run["batch_size"])),
-        ("Learning rate", own if rate is None else words(rate)),
+        ("Learning rate", _rate(run["own_rate"], own) if rate is None else words(rate)),
         ("Steered", "; ".join(steered(news.state))),
         ("Chaos on purpose", "; ".join(run["chaos_log"])),
         ("Partitions", str(run["partitions"])),
@@ -55,6 +55,10 @@ def facts_of(news: News) -> list[tuple[str, str]]:
 
 def _every(interval: int, batch_size: int) -> str:
     return f"{counted(interval, 'batch', 'batches')} of {batch_size}"
+
+
+def _rate(value: float | None, whose: str) -> str:
+    return whose if value is None else f"{words(value)} ({whose})"
 
 
 def _costs(found: Costs | None) -> list[tuple[str, str]]:

@@ -9,8 +9,10 @@ from typing import Any
 from .. import events
 from ..common.repeats import Repeats
 from ..steering.actions import ACTIONS, When
+from ..steering.machine import Command
 from ..steering.status import waits_for_epoch
 from ..telemetry.progress import AGAIN, waited_for
+from ..telemetry.steered import OFTEN
 from .journal import Journal
 from .news import CommandEntry, Plain
 from .numbers import seconds
@@ -34,6 +36,8 @@ class Timeline:
         As a front end gets them.
     marks : Journal
         Of a row and what happened there.
+    learning_rate : float or None
+        The one that was set last and is in force.
     handlers : dict
         What takes an event that is for the timeline alone, and its time.
     """
@@ -42,6 +46,7 @@ class Timeline:
         self.commands: Journal[CommandEntry] = Journal(50)
         self.marks: Journal[tuple[Row, Plain]] = Journal(200)
         self.log: Journal[Plain] = Journal(200)
+        self.learning_rate: float | None = None
         self._skipped = 0
         self._told = -QUIET
         self._not_finite = False
@@ -66,7 +71,13 @@ class Timeline:
     def _asked(self, event: events.CommandAccepted, time: float) -> None:
         if event.command == "unpause":
             self.settle("pause", "refused", time, "unpaused before every worker waited")
-        self._command(time, event.command, event.detail, "asked", event.changes)
+        last = next(reversed(self.commands.since()), None)
+        series = event.source if event.source in OFTEN and event.command == Command.SET else None
+        if series and last and last["series"] == series:
+            fresh: CommandEntry = {**last, "stage": "asked", "detail": event.detail[:TEXT]}
+            self.commands.replace(last, {**fresh, "changes": dict(event.changes)})
+        else:
+            self._command(time, event.command, event.detail, "asked", event.changes, series)
         if event.command == "chaos":
             level = "info" if event.detail.startswith("off") else "warning"
             self.say(time, level, f"chaos on purpose: {event.detail}")
@@ -89,7 +100,10 @@ class Timeline:
             if entry["command"] == command and entry["stage"] == "asked":
                 text = entry["detail"] if detail is None else detail[:TEXT]
                 settled: CommandEntry = {**entry, "stage": stage, "detail": text}
-                settled["since"] = seconds(time)
+                # Of a series, its first.
+                settled["since"] = seconds(time) if entry["since"] is None else entry["since"]
+                if stage == "in force" and "learning_rate" in entry["changes"]:
+                    self.learning_rate = float(entry["changes"]["learning_rate"])
                 self.commands.replace(entry, settled)
                 return True
         return False
@@ -110,7 +124,13 @@ class Timeline:
         self.settle("stop", "in force", time)
 
     def _command(
-        self, time: float, command: str, detail: str, stage: str, changes: Mapping[str, str] = NONE
+        self,
+        time: float,
+        command: str,
+        detail: str,
+        stage: str,
+        changes: Mapping[str, str] = NONE,
+        series: str | None = None,
     ) -> None:
         known = self.commands.since()
         # Time and command name an entry.
@@ -122,6 +142,7 @@ class Timeline:
             "detail": detail[:TEXT],
             "stage": stage,
             "since": None if stage == "asked" else time,
+            "series": series,
             "when": str(ACTIONS[command].when if command in ACTIONS else When.MILESTONE),
         }
         self.commands.add(entry)

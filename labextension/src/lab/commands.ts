@@ -5,6 +5,7 @@ import { Dialog, type ICommandPalette, InputDialog, showDialog } from "@jupyterl
 import { type INotebookTracker, NotebookActions, type NotebookPanel } from "@jupyterlab/notebook";
 import type { TranslationBundle } from "@jupyterlab/translation";
 
+import { hasEnded } from "../view/model";
 import { panelOf, revealCell } from "./cell-marks";
 import { tosIcon } from "./icon";
 import type { Kernel, Kernels } from "./kernels";
@@ -18,6 +19,7 @@ export const COMMANDS = {
   train: "tos-notebook:train",
   openPanel: "tos-notebook:open-panel",
   openRun: "tos-notebook:open-run",
+  steerRun: "tos-notebook:steer-run",
   jumpToCell: "tos-notebook:jump-to-cell",
   stopCluster: "tos-notebook:stop-cluster",
 } as const;
@@ -29,7 +31,8 @@ export interface Parts {
   notebooks: INotebookTracker | null;
   trans: TranslationBundle;
   openPanel: () => void;
-  openRun: (kernel: Kernel, run: string) => void;
+  openRun: (kernel: Kernel, run: string) => unknown;
+  steerRun: (kernel: Kernel, run: string) => void;
   /** Called in gestures that show an interest in runs: the moment to ask for permissions. */
   onInterest?: () => void;
 }
@@ -128,7 +131,7 @@ async function train(panel: NotebookPanel, trans: TranslationBundle): Promise<vo
 }
 
 function showing(app: JupyterFrontEnd, kernels: Kernels, parts: Parts): Record<string, Options> {
-  const { notebooks, trans, openPanel, openRun } = parts;
+  const { notebooks, trans, openPanel, openRun, steerRun } = parts;
   return {
     [COMMANDS.openPanel]: {
       // A toolbar shows the icon alone.
@@ -146,6 +149,18 @@ function showing(app: JupyterFrontEnd, kernels: Kernels, parts: Parts): Record<s
       execute: (args) => {
         const target = find(kernels, args);
         if (target) openRun(target.kernel, target.row.id);
+      },
+    },
+    [COMMANDS.steerRun]: {
+      label: trans.__("Steer Run: Learning Rate, Combiner, Chaos…"),
+      caption: trans.__("Open the run in a tab, with everything that can be changed"),
+      isEnabled: (args) => {
+        const target = find(kernels, args);
+        return target?.kernel.state === "open" && !hasEnded(target.row.state);
+      },
+      execute: (args) => {
+        const target = find(kernels, args);
+        if (target) steerRun(target.kernel, target.row.id);
       },
     },
     [COMMANDS.jumpToCell]: {

@@ -80,7 +80,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     const panel = addPanel(app, hub, parts, restorer);
     const notifier = new Notifier(hub, settings, trans, tabs.open);
     addCommands(app, hub, {
-      ...{ palette, notebooks, trans, openRun: tabs.open },
+      ...{ palette, notebooks, trans, openRun: tabs.open, steerRun: tabs.steer },
       openPanel: () => {
         app.shell.activateById(panel.id);
       },

@@ -8,7 +8,7 @@ import type { SparkUi } from "./spark-ui";
 
 export interface PanelContext {
   trans: TranslationBundle;
-  openRun: (kernel: Kernel, run: string) => void;
+  openRun: (kernel: Kernel, run: string) => unknown;
   /** Compare runs of a kernel, in its notebook. */
   compare: (kernel: Kernel, runs: readonly RunRow[]) => void;
   /** Bring the cell that started a TensorFlow cluster to the front. */

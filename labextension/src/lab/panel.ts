@@ -31,7 +31,8 @@ export class Panel extends Widget {
     setAttribute(this.node, "role", "region");
     setAttribute(this.node, "aria-label", this.title.caption);
     this.beginning = beginning(trans);
-    this.node.append(this.beginning, this.list);
+    const heading = h("h2", { class: "tos-lab-heading" }, trans.__("TensorOnSpark"));
+    this.node.append(heading, this.beginning, this.list);
     kernels.changed.connect(this.request, this);
   }
 

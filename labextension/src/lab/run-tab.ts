@@ -70,6 +70,11 @@ export class RunTab extends Widget {
     this.pace();
   }
 
+  /** Show everything that can be changed. */
+  steer(): void {
+    this.view.steer();
+  }
+
   protected override onAfterAttach(): void {
     // A tab that is dragged elsewhere is attached again.
     if (!this.started) this.view.start();

@@ -46,10 +46,16 @@ export class RunTabs {
     });
   }
 
-  readonly open = (kernel: Kernel, run: string): void => {
+  readonly open = (kernel: Kernel, run: string): Tab => {
     const known = this.tracker.find(({ content }) => content.run === run);
     const tab = known ?? this.show(kernel, run, this.place());
     this.app.shell.activateById(tab.id);
+    return tab;
+  };
+
+  /** Open it with everything that can be changed. */
+  readonly steer = (kernel: Kernel, run: string): void => {
+    this.open(kernel, run).content.steer();
   };
 
   restore(restorer: ILayoutRestorer): void {

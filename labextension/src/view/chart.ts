@@ -28,6 +28,8 @@ export interface Scene {
   /** All of x, of all charts. */
   x: Range;
   height: number;
+  /** See `Picture`. */
+  best: number | null;
   /** Other runs, and what they have of this chart. */
   others: readonly { beside: Beside; series: readonly Series[]; pauses: readonly Band[] }[];
   /** Stands for the training curve's latest value, if anything does. */
@@ -60,7 +62,7 @@ export class Chart {
   ) {
     const { axis, log } = state.options;
     const overlay = { flags: [], bands: [] };
-    this.sheet = { name, axis, log, drawn: [], overlay, x: [0, 1], y: [0, 1] };
+    this.sheet = { name, best: null, axis, log, drawn: [], overlay, x: [0, 1], y: [0, 1] };
     this.legend = new Legend(state);
     const actions = { enlarge: this.enlarge, save: this.save };
     this.element = h(
@@ -88,6 +90,9 @@ export class Chart {
       this.hovered = false;
       state.point(null);
     });
+    this.target.addEventListener("focusout", () => {
+      if (!this.hovered) state.point(null);
+    });
     this.unfollow = state.follow(this.follow);
   }
 
@@ -108,7 +113,10 @@ export class Chart {
     const shown = drawn.filter((curve) => !state.hidden.has(keyOf(curve)));
     const x = state.zoom ?? scene.x;
     const y = yRange(shown, x, options.outliers, log);
-    this.sheet = { name, axis: options.axis, log, drawn: shown, overlay: scene.overlay, x, y };
+    this.sheet = {
+      ...{ name, best: scene.best, axis: options.axis, log },
+      ...{ drawn: shown, overlay: scene.overlay, x, y },
+    };
     this.plotted(this.large ? Math.round(1.5 * scene.height) : scene.height);
   }
 

@@ -3,7 +3,7 @@
 import type uPlot from "uplot";
 
 import type { Flag, Overlay } from "./charts-marks";
-import { best, type Curve } from "./curves";
+import { type Curve, nearest } from "./curves";
 import type { Theme } from "./theme";
 
 /** Pixels between two flags, or two signs of what does not fit, that are drawn apart. */
@@ -12,7 +12,8 @@ const SIGN = 8;
 
 /** What a chart shows now. */
 export interface Picture {
-  name: string;
+  /** The best evaluation, as the kernel knows it: of a metric of which it knows what is good. */
+  best: number | null;
   drawn: readonly Curve[];
   overlay: Overlay;
 }
@@ -49,8 +50,10 @@ export function drawMarks(plot: uPlot, picture: Picture, theme: Theme): void {
     drawFlags(plot, picture.overlay.flags, theme, ratio);
     for (const curve of picture.drawn) {
       if (!curve.raw) drawClipped(plot, curve, colour(curve, theme), ratio);
-      if (curve.split === "validation" && !curve.beside)
-        drawBest(plot, picture.name, curve, theme, ratio);
+      const { best } = picture;
+      if (curve.split === "validation" && !curve.beside && best !== null) {
+        drawBest(plot, curve, nearest(curve, best), theme, ratio);
+      }
     }
   });
 }
@@ -112,10 +115,9 @@ function drawClipped(plot: uPlot, curve: Curve, fill: string, ratio: number): vo
   });
 }
 
-function drawBest(plot: uPlot, name: string, curve: Curve, theme: Theme, ratio: number): void {
-  const at = best(name, curve);
+function drawBest(plot: uPlot, curve: Curve, at: number, theme: Theme, ratio: number): void {
   const value = curve.values[at];
-  // A single point is no best one.
+  // A single point is not the best of anything.
   if (at < 0 || value === null || curve.values.length < 2) return;
   const [x, y] = [plot.valToPos(curve.x[at], "x", true), plot.valToPos(value, "y", true)];
   const size = 5 * ratio;

@@ -10,6 +10,8 @@ import { word } from "./words";
 /** A chart in numbers. */
 export interface Sheet {
   name: string;
+  /** See `Picture`. */
+  best: number | null;
   axis: Axis;
   log: boolean;
   drawn: readonly Curve[];
@@ -67,17 +69,23 @@ export function svg(sheet: Sheet): string {
     `<text x="${WIDTH - RIGHT}" y="${HEIGHT - 2}" text-anchor="end">${escaped(word(axis))}</text>`,
     ...drawn.map((curve) => line(curve, x, y)),
     ...legend(drawn),
-    ...overlay.flags.map(
-      ({ x: at, sign, label }) =>
-        `<path d="M${x(at)} ${TOP}V${base}" stroke="#57606a" stroke-dasharray="3 3"/>` +
-        `<text x="${x(at) + 3}" y="${TOP + 10}">${sign} ${escaped(label)}</text>`,
-    ),
+    ...overlay.flags
+      .filter(within(sheet.x))
+      .map(
+        ({ x: at, sign, label }) =>
+          `<path d="M${x(at)} ${TOP}V${base}" stroke="#57606a" stroke-dasharray="3 3"/>` +
+          `<text x="${x(at) + 3}" y="${TOP + 10}">${sign} ${escaped(label)}</text>`,
+      ),
   ];
   return (
     `<svg xmlns="http://www.w3.org/2000/svg" width="${WIDTH}" height="${HEIGHT}" ` +
     `viewBox="0 0 ${WIDTH} ${HEIGHT}" font-family="sans-serif" font-size="11">\n` +
     `${parts.join("\n")}\n</svg>\n`
   );
+}
+
+function within([low, high]: Range): (flag: { x: number }) => boolean {
+  return ({ x }) => x >= low && x <= high;
 }
 
 type Scale = (value: number) => number;

@@ -1,12 +1,16 @@
 /** Curves of the work itself: how fast, how stale, at which rate, at what cost. */
 
 import { AXIS_ROWS, type RunModel, type Series, Table } from "./model";
+import { rateOf } from "./requests";
 import { t } from "./text";
 
 /** Over which the samples per second are taken. */
 const INTERVALS = 80;
 
-type Worked = Pick<RunModel, "series" | "commands" | "run">;
+/** Of the kernel's own series. */
+const RATE = "learning rate";
+
+type Worked = Pick<RunModel, "series" | "run">;
 type Row = [time: number, samples: number, epoch: number, value: number];
 
 function made(name: string, rows: readonly Row[]): Series {
@@ -42,27 +46,14 @@ export function throughput(rows: readonly Row[]): Row[] {
   return found;
 }
 
-/** The learning rate as it was set, in steps; empty if it never was. */
-export function rates({ commands, run }: Omit<Worked, "series">, rows: readonly Row[]): Row[] {
-  if (rows.length === 0 || run === null) return [];
-  const last = rows[rows.length - 1];
-  const at = (time: number, value: number): Row => {
-    const row = rows.find((each) => each[0] >= time) ?? last;
-    return [time, row[1], row[2], value];
-  };
-  const found: Row[] = [];
-  for (const { stage, changes, time, since } of commands) {
-    const value = Number(changes.learning_rate);
-    if (stage !== "in force" || !(value > 0)) continue;
-    const when = since ?? time;
-    if (found.length > 0) found.push(at(when, found[found.length - 1][3]));
-    found.push(at(when, value));
-  }
-  const now = found.at(-1)?.[3] ?? run.learning_rate;
-  if (now === null) return [];
-  if (found.length === 0) found.push([rows[0][0], rows[0][1], rows[0][2], now]);
-  found.push([last[0], last[1], last[2], now]);
-  return found;
+/** The learning rate where nothing has changed it: a line, if it is known. */
+export function fixedRate({ series, run }: Worked, rows: readonly Row[]): Row[] {
+  const rate = run && rateOf(run);
+  const changed = series.some(({ name, split }) => name === RATE && split === "work");
+  if (rate === null || changed || rows.length === 0) return [];
+  return [rows[0], rows[rows.length - 1]].map(([time, samples, epoch]) => [
+    ...([time, samples, epoch, rate] as const),
+  ]);
 }
 
 /** All curves of the work of which anything is known. */
@@ -70,7 +61,7 @@ export function work(model: Worked): Series[] {
   const rows = places(model);
   const own = [
     made(t("samples per second"), throughput(rows)),
-    made(t("learning rate"), rates(model, rows)),
+    made(t("learning rate"), fixedRate(model, rows)),
   ];
   return [
     ...own.filter(({ points }) => points.length > 0),

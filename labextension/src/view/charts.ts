@@ -102,10 +102,11 @@ export class Charts {
         ...rest,
         series: all.filter((series) => series.name === name),
       }));
-      metrics[i].draw(own, { ...scene, height, now, others: beside });
+      const best = model.totals?.best?.[name]?.value ?? null;
+      metrics[i].draw(own, { ...scene, best, height, now, others: beside });
     });
     worked.forEach((series, i) => {
-      works[i].draw([series], { ...scene, height: OF_WORK, now: null, others: [] });
+      works[i].draw([series], { ...scene, best: null, height: OF_WORK, now: null, others: [] });
     });
   }
 
@@ -153,7 +154,7 @@ export class Charts {
     setAttribute(this.more, "aria-expanded", String(this.all));
   }
 
-  private scene(model: RunModel): Omit<Scene, "height" | "now" | "others"> {
+  private scene(model: RunModel): Omit<Scene, "best" | "height" | "now" | "others"> {
     const { axis } = this.state.options;
     const seen = (this.others?.all ?? []).filter(({ id }) => !this.state.hidden.has(id));
     const others = seen.flatMap(({ model: { series } }) => series);

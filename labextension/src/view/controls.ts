@@ -5,6 +5,7 @@ import { Chaos } from "./chaos";
 import { h, setAttribute } from "./dom";
 import { Drawer } from "./drawer";
 import { Feedback } from "./feedback";
+import { number } from "./format";
 import { hasEnded, type RunModel } from "./model";
 import { prefer, preferred } from "./preferences";
 import {
@@ -26,6 +27,7 @@ export type Send = (command: string, arguments_: Record<string, unknown>) => num
 
 /** Commands that have controls of their own here; all others have fields to steer by. */
 const OWN = [TOGGLE, STOP, CHAOS].flatMap(({ commands }) => commands);
+const RATE: Ask = { commands: ["set"], setting: "learning_rate" };
 const STEERS = "steer";
 
 export class Controls {
@@ -51,6 +53,8 @@ export class Controls {
   private notice = "";
   private model: RunModel | null = null;
   private frozen = false;
+  /** Whether the drawer is to open once there is a run. */
+  private wanted = false;
 
   /** `moved` is called when something takes another part of the view's width. */
   constructor(
@@ -91,8 +95,14 @@ export class Controls {
 
   /** Open it beside the charts, where it was left open; `room` says whether there is any. */
   restore(room: boolean): void {
+    if (room && preferred(STEERS) === "open") this.show();
+  }
+
+  /** Open the drawer, now or once there is a run that can be steered. */
+  show(): void {
     const run = this.model?.run;
-    if (room && run && !hasEnded(run.state) && preferred(STEERS) === "open") this.drawer.open(true);
+    this.wanted = run === undefined || run === null;
+    if (run && !hasEnded(run.state)) this.drawer.open(true);
   }
 
   /** The kernel's answer to a command that was sent from here. */
@@ -151,6 +161,7 @@ export class Controls {
     this.steer.draw(run, commands, OWN);
     this.chaos.element.hidden = !isOffered(run, CHAOS);
     this.chaos.draw(model, unavailable(run, CHAOS));
+    if (this.wanted) this.show();
     this.drawNotes();
   }
 
@@ -164,6 +175,14 @@ export class Controls {
     this.feedback.draw(model, question, this.notice, this.now());
     this.chaos.tell(note(CHAOS, this.chaosRequest, model.commands, this.now()));
     this.steer.redraw();
+  }
+
+  setRate(rate: number): void {
+    const run = this.model?.run;
+    const reason = run ? unavailable(run, RATE) : "";
+    if (!run || this.frozen || reason !== "" || this.waits("set")) return;
+    const what = t("learning rate %1", number(rate));
+    this.submit([{ command: "set", arguments: { learning_rate: rate }, what }]);
   }
 
   private ask(ask: Ask, command: string): void {

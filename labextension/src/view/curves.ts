@@ -191,14 +191,13 @@ export function align(drawn: readonly Curve[]): (number | null | undefined)[][] 
   }
 }
 
-/** Where a curve is best: a loss or an error at its lowest, anything else at its highest. */
-export function best(name: string, { values }: Pick<Curve, "values">): number {
-  const low = /loss|error|^m[as]e$|rmse/i.test(name);
+/** Where a curve is nearest to a value; -1 if it has none. */
+export function nearest({ values }: Pick<Curve, "values">, value: number): number {
   let at = -1;
-  values.forEach((value, i) => {
-    if (value === null) return;
-    const found = at < 0 ? null : values[at];
-    if (found === null || (low ? value < found : value > found)) at = i;
+  let least = Infinity;
+  values.forEach((one, i) => {
+    const away = one === null ? Infinity : Math.abs(one - value);
+    if (away < least) [at, least] = [i, away];
   });
   return at;
 }

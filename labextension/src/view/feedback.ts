@@ -43,8 +43,10 @@ export class Feedback {
 
   /** `question` and `notice` come before everything else. */
   draw(model: RunModel, question: string, notice: string, now: number): void {
-    this.look(model, now);
-    const news = question || notice ? NOTHING : this.news(model, now);
+    // What a callback sends at every epoch would never leave the line to anything else.
+    const commands = model.commands.filter(({ series }) => !series);
+    this.look(model, commands, now);
+    const news = question || notice ? NOTHING : this.news(model, commands, now);
     const text = question || notice || news.text;
     setText(this.told, text);
     setAttribute(this.told, "title", text);
@@ -57,7 +59,7 @@ export class Feedback {
   }
 
   /** Note when a command came to its stage. */
-  private look({ commands, run }: RunModel, now: number): void {
+  private look({ run }: RunModel, commands: readonly CommandEntry[], now: number): void {
     if (run === null) return;
     for (const entry of commands) {
       const key = `${entry.time} ${entry.command}`;
@@ -67,9 +69,11 @@ export class Feedback {
       this.seen.set(key, { stage: entry.stage, at, elapsed, epoch });
     }
     this.first = false;
+    const known = new Set(commands.map(({ time, command }) => `${time} ${command}`));
+    for (const key of this.seen.keys()) if (!known.has(key)) this.seen.delete(key);
   }
 
-  private news(model: RunModel, now: number): News {
+  private news(model: RunModel, commands: readonly CommandEntry[], now: number): News {
     const open = this.sent.filter(({ request }) => request.answer === null);
     if (open.length > 0) {
       const what = open.map((one) => one.what).join(", ");
@@ -77,7 +81,7 @@ export class Feedback {
       const text = late ? t("sent: %1; waits for the running cell", what) : t("sent: %1", what);
       return { text, bad: false };
     }
-    const latest = this.latest(model.commands);
+    const latest = this.latest(commands);
     const before = this.sent.at(0)?.request.before ?? -Infinity;
     if (latest !== null && latest.time > before) return this.staged(latest, model, now);
     const refused = this.sent.find(({ request }) => request.answer?.ok === false);

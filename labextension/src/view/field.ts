@@ -4,6 +4,7 @@ import { h, setAttribute } from "./dom";
 import { number } from "./format";
 import type { Argument } from "./requests";
 import { t } from "./text";
+import { word } from "./words";
 
 export class Field {
   readonly input: HTMLInputElement | HTMLSelectElement;
@@ -35,6 +36,11 @@ export class Field {
     const { name, kind } = this.argument;
     const { value } = this.input;
     return { [name]: kind === "str" ? value : Number(value) };
+  }
+
+  /** A sentence about what it holds; empty if there is none. */
+  get about(): string {
+    return this.argument.about?.[this.input.value] ?? "";
   }
 
   /** What is wrong with what was typed; empty if nothing is. */
@@ -77,8 +83,20 @@ export class Field {
     if (this.choices === all.join()) return;
     const before = this.edited ? this.input.value : current;
     this.choices = all.join();
-    this.input.replaceChildren(...all.map((name) => h("option", { value: name }, name)));
+    this.input.replaceChildren(...this.options(all));
     this.input.value = before;
+  }
+
+  /** In groups, where there are some; what is in none comes first. */
+  private options(names: readonly string[]): HTMLElement[] {
+    const { about, groups = {} } = this.argument;
+    const option = (name: string): HTMLElement =>
+      h("option", { value: name, title: about?.[name] }, name);
+    const grouped = Object.entries(groups);
+    const known = new Set(grouped.flatMap(([, members]) => members));
+    const group = ([label, members]: [string, readonly string[]]): HTMLElement =>
+      h("optgroup", { label: word(label) }, ...members.map(option));
+    return [...names.filter((name) => !known.has(name)).map(option), ...grouped.map(group)];
   }
 
   private written(value: unknown): string {

@@ -23,7 +23,8 @@ export function number(value: Maybe): string {
   if (!known(value)) return MISSING;
   const size = Math.abs(value);
   if (size !== 0 && (size < 1e-4 || size >= 1e7)) return value.toExponential(2);
-  return FINE.format(value);
+  // Not "-0".
+  return FINE.format(value + 0);
 }
 
 export function decimal(value: Maybe): string {
@@ -38,24 +39,25 @@ export function percent(value: Maybe): string {
 /** 12.3k, 4.56M. */
 export function short(value: Maybe): string {
   if (!known(value)) return MISSING;
-  for (const [size, unit] of [
-    [1e9, "G"],
-    [1e6, "M"],
-    [1e4, "k"],
-  ] as const) {
-    const scale = unit === "k" ? 1e3 : size;
-    if (Math.abs(value) >= size) return ROUGH.format(value / scale) + unit;
-  }
-  return Math.abs(value) < 10 ? ROUGH.format(value) : WHOLE.format(value);
+  const size = rounded(value);
+  if (size >= 1e9) return `${ROUGH.format(value / 1e9)}G`;
+  if (size >= 1e6) return `${ROUGH.format(value / 1e6)}M`;
+  if (size >= 1e4) return `${ROUGH.format(value / 1e3)}k`;
+  return size < 10 ? ROUGH.format(value) : WHOLE.format(value);
 }
 
 export function bytes(value: Maybe): string {
   if (!known(value)) return MISSING;
-  const size = Math.abs(value);
+  const size = rounded(value);
   if (size >= 1e9) return t("%1 GB", ROUGH.format(value / 1e9));
   if (size >= 1e6) return t("%1 MB", ROUGH.format(value / 1e6));
   if (size >= 1e3) return t("%1 kB", ROUGH.format(value / 1e3));
   return t("%1 B", ROUGH.format(value));
+}
+
+/** As large as it will look: 999,999 is a million in three digits. */
+function rounded(value: number): number {
+  return Number(Math.abs(value).toPrecision(3));
 }
 
 /** A name of at most so many characters; a longer one with an ellipsis for its middle. */

@@ -1,7 +1,7 @@
 /** The view's first line: which run, in what state, how far it is, and what goes wrong. */
 
 import { h, setAttribute, setText } from "./dom";
-import { count, duration, shortened } from "./format";
+import { count, duration, number, shortened } from "./format";
 import { hasEnded, type RunInfo, type RunModel, share, type Totals } from "./model";
 import { trouble } from "./results";
 import { t, tn } from "./text";
@@ -19,6 +19,9 @@ export class Headline {
     "data-tos": "trouble",
     hidden: true,
   });
+  private readonly back = h("button", {
+    ...{ type: "button", class: "tos-back", "data-tos": "rate-back", hidden: true },
+  });
   private readonly chaos = h("span", { class: "tos-chaos-badge", "data-tos": "chaos-badge" });
   readonly progress = h("progress", {
     ...{ class: "tos-thin", max: 1, value: 0, "aria-label": t("Samples trained") },
@@ -26,11 +29,15 @@ export class Headline {
   readonly element = h(
     "div",
     { class: "tos-headline" },
-    ...[this.title, this.state, this.place, this.trouble, this.chaos],
+    ...[this.title, this.state, this.place, this.trouble, this.back, this.chaos],
   );
 
-  constructor() {
+  /** `setRate` is called when a person wants the learning rate of before. */
+  constructor(setRate: (rate: number) => void) {
     this.chaos.hidden = true;
+    this.back.addEventListener("click", () => {
+      setRate(Number(this.back.value));
+    });
   }
 
   draw(model: RunModel): void {
@@ -56,6 +63,13 @@ export class Headline {
 
   private drawTrouble(model: RunModel): void {
     const found = trouble(model);
+    const back = hasEnded(model.run?.state ?? "") ? null : (found?.back ?? null);
+    this.back.hidden = back === null;
+    if (back !== null) {
+      setAttribute(this.back, "value", String(back));
+      setText(this.back, t("Set back to %1", number(back)));
+      setAttribute(this.back, "title", t("Set the learning rate back to %1", number(back)));
+    }
     this.trouble.hidden = found === null;
     if (found === null) return;
     const text = `⚠ ${found.text}`;

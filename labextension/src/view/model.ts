@@ -6,6 +6,7 @@
  */
 
 import { AXIS_ROWS, LANE_ROWS, MAX_LANES, Table, withOlder } from "./buffers";
+import { MAX_COMMANDS, mergeCommands } from "./entries";
 import type { Action, When } from "./requests";
 import type { Costs, Links, Worker } from "./workers";
 
@@ -37,7 +38,12 @@ export interface RunInfo {
   codec: string;
   sync_interval: number | null;
   batch_size: number | null;
+  /** What was set; null for the program's own. */
   learning_rate: number | null;
+  /** The program's own, where it is known and stays as it is. */
+  own_rate?: number | null;
+  /** The one before the present one; null if the kernel has seen none. */
+  rate_before?: number | null;
   has_learning_rate: boolean;
   partitions: number;
   master: string;
@@ -109,6 +115,8 @@ export interface CommandEntry {
   when: When;
   /** When it came into force or was refused; not in documents of older versions. */
   since?: number | null;
+  /** What sends it again and again, such as a callback; null if a person does. */
+  series?: string | null;
 }
 
 export interface LogEntry {
@@ -163,7 +171,6 @@ export type Outcome = "applied" | "gap" | "old";
 
 export const MAX_POINTS = 8000;
 const MAX_MARKS = 200;
-const MAX_COMMANDS = 50;
 const MAX_LOG = 200;
 
 /** A run is lost when its kernel is gone: only who has lost it can say so. */
@@ -276,17 +283,6 @@ export class RunModel {
     if (delta.commands) this.commands = mergeCommands(this.commands, delta.commands);
     return true;
   }
-}
-
-/** A command's later stage replaces its earlier one. */
-export function mergeCommands(old: CommandEntry[], fresh: CommandEntry[]): CommandEntry[] {
-  const merged = [...old];
-  for (const entry of fresh) {
-    const at = merged.findIndex((e) => e.time === entry.time && e.command === entry.command);
-    if (at < 0) merged.push(entry);
-    else merged[at] = entry;
-  }
-  return merged.slice(-MAX_COMMANDS);
 }
 
 function gone(worker: Worker): Worker {

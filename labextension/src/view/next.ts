@@ -8,9 +8,18 @@ import { nameOf } from "./words";
 
 type Line = [label: string, code: string];
 
+/** Of Python. */
+const KEYWORDS = new Set(
+  (
+    "False None True and as assert async await break class continue def del elif else except " +
+    "finally for from global if import in is lambda nonlocal not or pass raise return try while " +
+    "with yield"
+  ).split(" "),
+);
+
 /** A run is called as the variable that holds it, if it can be one. */
 function variable({ name }: RunInfo): string {
-  return name && /^[A-Za-z_]\w*$/.test(name) ? name : "run";
+  return name && /^[A-Za-z_]\w*$/.test(name) && !KEYWORDS.has(name) ? name : "run";
 }
 
 function lines(run: RunInfo): Line[] {
@@ -24,7 +33,7 @@ function lines(run: RunInfo): Line[] {
     [t("Compare with another run"), `tos.compare(${it}, other)`],
     [t("A figure of it"), `${it}.figure()`],
     [t("A report"), `${it}.report("report.html")`],
-    [t("A model card"), `print(${it}.model_card("README.md"))`],
+    [t("A model card"), `print(${it}.model_card("model_card.md"))`],
     [t("History as CSV"), `${it}.history.to_csv("history.csv")`],
     again,
   ];

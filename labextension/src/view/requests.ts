@@ -23,6 +23,10 @@ export interface Argument {
   kind: "int" | "float" | "str";
   /** What to choose from; empty if it is to be typed. */
   choices: readonly string[];
+  /** The same in groups, where there are many; not in documents of older versions. */
+  groups?: Record<string, readonly string[]>;
+  /** A sentence about each, where there is one; not in documents of older versions. */
+  about?: Partial<Record<string, string>>;
   /** One of several settings that its command changes. */
   optional: boolean;
 }
@@ -130,9 +134,16 @@ export function actionsOf({ actions }: Pick<RunInfo, "actions">): readonly Actio
   return actions ?? [];
 }
 
+type Rates = Partial<Pick<RunInfo, "learning_rate" | "own_rate">>;
+
+/** The learning rate in force; null where it is unknown, or follows a schedule of the program. */
+export function rateOf(run: Rates): number | null {
+  return run.learning_rate ?? run.own_rate ?? null;
+}
+
 /** What is in force, by the names of arguments; of the strategy its name alone, as a choice has it. */
-export function inForce(run: Pick<RunInfo, "strategy">): Partial<Record<string, unknown>> {
-  return { ...run, strategy: run.strategy?.split(" ")[0] };
+export function inForce(run: Pick<RunInfo, "strategy"> & Rates): Partial<Record<string, unknown>> {
+  return { ...run, strategy: run.strategy?.split(" ")[0], learning_rate: rateOf(run) };
 }
 
 /** Whether the run obeys what a control asks for. */

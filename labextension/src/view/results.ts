@@ -14,6 +14,8 @@ export interface Result {
 export interface Trouble {
   kind: "diverging" | "overfitting";
   text: string;
+  /** The learning rate to set again; null if that is not to blame, or unknown. */
+  back: number | null;
 }
 
 /** The latest evaluation of each metric, beside its best. */
@@ -26,11 +28,14 @@ export function results({ totals }: Pick<RunModel, "totals">): Result[] {
 
 /** What a person should know of the training at once; null if there is nothing. */
 export function trouble({
+  run,
   totals,
   commands,
-}: Pick<RunModel, "totals" | "commands">): Trouble | null {
+}: Pick<RunModel, "run" | "totals" | "commands">): Trouble | null {
   const { kind, epoch, factor } = totals?.warning ?? {};
-  if (kind === "overfitting") return { kind, text: t("overfitting since epoch %1", epoch ?? "–") };
+  if (kind === "overfitting") {
+    return { kind, text: t("overfitting since epoch %1", epoch ?? "–"), back: null };
+  }
   if (kind !== "diverging") return null;
   const rate = commands.findLast(
     ({ changes, stage }) => "learning_rate" in changes && stage === "in force",
@@ -38,7 +43,8 @@ export function trouble({
   const times =
     factor == null ? t("loss is no number") : t("loss %1 times its lowest", power(factor));
   const text = rate === undefined ? times : t("%1, since learning rate %2", times, rate);
-  return { kind, text };
+  const back = Number(rate) === run?.learning_rate ? (run.rate_before ?? null) : null;
+  return { kind, text, back };
 }
 
 const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";

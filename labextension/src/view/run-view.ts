@@ -41,7 +41,9 @@ export class RunView implements Listener {
   private readonly theme = readTheme(this.root);
   private readonly notice = h("p", { class: "tos-notice" }, t("Waiting for the kernel …"));
   private readonly status = new Status();
-  private readonly headline = new Headline();
+  private readonly headline = new Headline((rate) => {
+    this.controls.setRate(rate);
+  });
   private readonly facts = new Facts();
   private readonly brief = new ErrorBrief(() => {
     this.tabs.select("error");
@@ -154,6 +156,11 @@ export class RunView implements Listener {
 
   answer(id: number, answer: Answer): void {
     this.controls.answer(id, answer);
+  }
+
+  /** Open what the run is steered by, as soon as there is a run to steer. */
+  steer(): void {
+    this.controls.show();
   }
 
   snapshot(): Snapshot | null {

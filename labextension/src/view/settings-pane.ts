@@ -21,7 +21,11 @@ function rows(run: RunInfo, totals: Totals): Row[] {
   const maybe = (name: string, value: string | null | undefined): Row[] =>
     value == null || value === "" ? [] : [[name, value]];
   const whole = (value: number | null): string | null => (value === null ? null : count(value));
-  const rate = run.learning_rate === null ? t("the program's own") : number(run.learning_rate);
+  const own =
+    run.own_rate == null
+      ? t("the program's own")
+      : t("%1, the program's own", number(run.own_rate));
+  const rate = run.learning_rate === null ? own : number(run.learning_rate);
   return [
     [t("Program"), run.program],
     ...maybe(t("Strategy"), run.strategy),

@@ -12,6 +12,7 @@ import {
   lacksRate,
   note,
   outcome,
+  rateOf,
   type Request,
   unavailable,
 } from "./requests";
@@ -124,7 +125,9 @@ export class Steer {
       return t("%1 times the present rate", Math.round(this.jump(row)));
     }
     const text = note(row.ask, row.request, this.commands, this.now());
-    return text === "" && lacksRate(run, row.ask) ? t("is not a variable of the program") : text;
+    if (text !== "") return text;
+    if (lacksRate(run, row.ask)) return t("is not a variable of the program");
+    return row.field.changed ? row.field.about : "";
   }
 
   private problem({ field }: Row): string {
@@ -153,8 +156,13 @@ export class Steer {
   }
 
   private jump({ field }: Row): number {
-    const now = this.run?.learning_rate ?? 0;
+    const now = this.rate();
     return now > 0 ? Number(field.input.value) / now : 0;
+  }
+
+  /** The one in force; 0 if it is unknown. */
+  private rate(): number {
+    return (this.run && rateOf(this.run)) ?? 0;
   }
 
   private doubted(changed: readonly Row[]): boolean {
@@ -244,7 +252,9 @@ export class Steer {
     ).map(([text, label, factor]) => {
       const button = h("button", { type: "button", "aria-label": label }, text);
       button.addEventListener("click", () => {
-        const value = Number(field.input.value) * factor;
+        // What is shown is rounded.
+        const from = field.changed ? Number(field.input.value) : this.rate();
+        const value = from * factor;
         if (value > 0 && !field.input.disabled) field.type(String(Number(value.toPrecision(4))));
       });
       return button;

@@ -197,17 +197,21 @@ export class WorkerTable {
   private sort(column: number): void {
     const again = this.order?.column === column;
     this.order = { column, rising: again ? !this.order?.rising : true };
-    this.heads.forEach((head, i) => {
-      if (i - 1 !== column) head.removeAttribute("aria-sort");
-      else setAttribute(head, "aria-sort", this.order?.rising ? "ascending" : "descending");
-    });
     this.found = -Infinity;
     if (this.model) this.draw(this.model);
+  }
+
+  private sayOrder(order: Order | null): void {
+    this.heads.forEach((head, i) => {
+      if (i - 1 !== order?.column) head.removeAttribute("aria-sort");
+      else setAttribute(head, "aria-sort", order.rising ? "ascending" : "descending");
+    });
   }
 
   /** The workers in the order of rows, which stays for a while, so that it can be read. */
   private placed(workers: readonly Worker[]): Worker[] {
     const order = this.order ?? (workers.length > CROWD ? SLOWEST : null);
+    this.sayOrder(order);
     const now = performance.now();
     if (order === null) this.places = workers.map((_, i) => i);
     else if (now - this.found >= CALM || this.places.length !== workers.length) {

@@ -42,6 +42,11 @@ const WORDS: Partial<Record<string, () => string>> = {
   "Exchange every (batches)": () => t("Exchange every (batches)"),
   Codec: () => t("Codec"),
   "Learning rate": () => t("Learning rate"),
+  // Groups of combiners
+  Asynchronous: () => t("Asynchronous"),
+  "By rounds": () => t("By rounds"),
+  Buffered: () => t("Buffered"),
+  Robust: () => t("Robust"),
   // Curves and what they are drawn over
   validation: () => t("validation"),
   time: () => t("time"),

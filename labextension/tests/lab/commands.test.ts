@@ -30,7 +30,8 @@ vi.mock("../../src/lab/icon", () => ({ tosIcon: {} }));
 const insertBelow = vi.mocked(NotebookActions.insertBelow);
 const run = vi.mocked(NotebookActions.run);
 const getText = vi.mocked(InputDialog.getText);
-const [openPanel, openRun, onInterest, activateById] = [vi.fn(), vi.fn(), vi.fn(), vi.fn()];
+const [openPanel, openRun, steerRun] = [vi.fn(), vi.fn(), vi.fn()];
+const [onInterest, activateById] = [vi.fn(), vi.fn()];
 
 let commands: Registry;
 let kernel: FakeKernel;
@@ -51,7 +52,8 @@ beforeEach(() => {
   tracker = new FakeTracker([panel]);
   kernel.show(row());
   const app = { commands, shell: { activateById } } as unknown as JupyterFrontEnd;
-  const parts = { palette: null, notebooks: tracker.real, trans, openPanel, openRun, onInterest };
+  const shows = { openPanel, openRun, steerRun };
+  const parts = { palette: null, notebooks: tracker.real, trans, ...shows, onInterest };
   addCommands(app, kernels.real, parts);
   insertBelow.mockImplementation(() => {
     panel.content.widgets.splice(1, 0, fakeCell("new"));
@@ -201,6 +203,14 @@ describe("the ways to a run", () => {
       [kernel, "run-3"],
       [other, "run-1"],
     ]);
+  });
+
+  it("steer one that trains", async () => {
+    expect(commands.isEnabled(COMMANDS.steerRun)).toBe(true);
+    await commands.execute(COMMANDS.steerRun);
+    expect(steerRun).toHaveBeenCalledWith(kernel, "run-3");
+    kernel.show(row({ number: 3, state: "finished" }));
+    expect(commands.isEnabled(COMMANDS.steerRun)).toBe(false);
   });
 
   it("lead to its cell, and to the run where the cell is gone", async () => {

@@ -48,7 +48,7 @@ beforeEach(() => {
   kernels = new FakeKernels([kernel]);
   kernel.show(row());
   const app = { commands } as unknown as JupyterFrontEnd;
-  const shows = { openPanel: vi.fn(), openRun: vi.fn() };
+  const shows = { openPanel: vi.fn(), openRun: vi.fn(), steerRun: vi.fn() };
   addCommands(app, kernels.real, { palette: null, notebooks: null, trans, ...shows });
 });
 

@@ -138,6 +138,7 @@ def test_a_learning_rate_variable_can_be_set(data: tuple[Array, Array]) -> None:
     program = model.capture(learning_rate=rate)
     lone = Lone(program, *data)
     assert program.has_learning_rate
+    assert program.learning_rate == pytest.approx(0.1)
     lone.runner.set_learning_rate(0.0)
     before = lone.buffer.copy()
     lone.train(4)
@@ -165,7 +166,7 @@ def test_setting_a_learning_rate_that_is_no_variable_is_refused(
     data: tuple[Array, Array],
 ) -> None:
     program = Linear().capture()
-    assert not program.has_learning_rate
+    assert (program.has_learning_rate, program.learning_rate) == (False, None)
     with pytest.raises(InvalidTransition, match="learning_rate"):
         Lone(program, *data).runner.set_learning_rate(0.1)
 

@@ -77,6 +77,7 @@ def test_training_calls_equal_fit_without_shuffling(name: str) -> None:
         assert list(found) == ["loss", "accuracy"]
         assert found == pytest.approx(expected, rel=1e-4)
     assert program.has_learning_rate == (name != "schedule")
+    assert (program.learning_rate is None) == (name == "schedule")
 
 
 def test_reset_puts_the_optimizer_back_each_time() -> None:
@@ -344,6 +345,7 @@ def test_mixed_precision_scales_the_loss_and_keeps_float32_weights() -> None:
     lone.train(BATCH)
     assert (lone.buffer != before).any()
     assert program.has_learning_rate
+    assert program.learning_rate == pytest.approx(0.1)
     lone.runner.set_learning_rate(0.0)  # that of the optimizer inside, not of its wrapper
     trained = lone.buffer.copy()
     lone.train(BATCH)

@@ -104,6 +104,7 @@ def test_training_calls_equal_a_loop_with_a_gradient_tape(name: str) -> None:
             list(lone.tensors.values()), [*model.trainable_variables, model.mean], rtol=1e-4
         )
     assert program.has_learning_rate == (name != "schedule")
+    assert (program.learning_rate is None) == (name == "schedule")
 
 
 def test_optimizer_state_is_known_and_the_learning_rate_can_be_set() -> None:

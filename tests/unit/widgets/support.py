@@ -37,6 +37,7 @@ FACTS: Facts = {
     "sync_interval": 10,
     "batch_size": 100,
     "learning_rate": None,
+    "own_rate": 0.001,
     "chaos": [],
     "chaos_log": [],
 }
@@ -54,6 +55,7 @@ class FakeRun:
         self.chaos_log: tuple[Any, ...] = ()
         self.master = "local[2]"
         self.program = SimpleNamespace(
+            learning_rate=0.001,
             summary="keras, 10 parameters in 2 tensors, fed x, y",
             layout=SimpleNamespace(nbytes=128),
         )

@@ -431,6 +431,37 @@ def test_a_command_is_asked_and_later_in_force_in_one_entry() -> None:
     ]
 
 
+def test_rates_of_a_callback_are_one_entry_and_push_nothing_out_of_the_view() -> None:
+    model = running()
+    model(events.CommandAccepted(1.0, "swap combiner", "easgd", {"combiner": "easgd"}))
+    model(events.CommandApplied(1.5, "swap combiner", "easgd"))
+    for step in range(100):
+        changes = {"learning_rate": str(1 / (1 + step))}
+        detail = f"learning_rate={changes['learning_rate']}"
+        model(events.CommandAccepted(2.0 + step, "set", detail, changes, "callbacks="))
+        model(events.CommandApplied(2.5 + step, "set", detail))
+    found = state(model)["commands"]
+    assert [(c["command"], c["stage"], c["since"]) for c in found] == [
+        ("swap combiner", "in force", 1.5),
+        ("set", "in force", 2.5),
+    ]
+    assert found[-1]["changes"] == {"learning_rate": "0.01"}
+    # What a person sets after it is an entry of its own.
+    model(events.CommandAccepted(200.0, "set", "learning_rate=1.0", {"learning_rate": "1.0"}))
+    assert [c["series"] for c in state(model)["commands"]] == [None, "callbacks=", None]
+
+
+def test_a_learning_rate_that_is_set_is_a_curve_from_when_it_is_in_force() -> None:
+    model = running()
+    model(milestone(1.0))
+    model(events.CommandAccepted(1.5, "set", "learning_rate=0.1", {"learning_rate": "0.1"}))
+    model(milestone(2.0))
+    assert ("learning rate", "work") not in shown(model).series
+    model(events.CommandApplied(2.5, "set", "learning_rate=0.1"))
+    model(milestone(3.0))
+    assert shown(model).series["learning rate", "work"][3] == [pytest.approx(0.1)]
+
+
 def test_the_log_warns_of_chaos_while_other_commands_are_no_warning() -> None:
     model = running()
     model(events.CommandAccepted(1.0, "set", "x"))

@@ -173,6 +173,21 @@ def test_a_run_that_nobody_holds_is_over(desk: Desk) -> None:
     assert "has ended" in text
 
 
+def test_the_programs_own_learning_rate_is_told_and_the_one_before_the_present_one() -> None:
+    run: Any = FakeRun()
+    facts = RunFacts(run)
+    rates = ("learning_rate", "own_rate", "rate_before")
+    assert [facts()[name] for name in rates] == [None, 0.001, None]  # type: ignore[literal-required]
+    for rate in (0.1, 1000):
+        run.settings = replace(run.settings, learning_rate=rate)
+        found = facts()
+    assert [found[name] for name in rates] == [1000, 0.001, 0.1]  # type: ignore[literal-required]
+    # It is told until another takes its place.
+    assert facts()["rate_before"] == 0.1
+    run.settings = SAMPLED
+    assert facts()["own_rate"] is None
+
+
 def test_of_steps_made_together_neither_combiner_nor_sync_mode_is_offered() -> None:
     run: Any = FakeRun()
     run.settings, run.commands = TOGETHER, AllReduce.commands

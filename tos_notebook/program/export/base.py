@@ -159,6 +159,11 @@ class Program(Predictor):
         """Whether the learning rate is a variable, which can be set while training."""
 
     @property
+    def learning_rate(self) -> float | None:
+        """The learning rate as it is now; None if it is unknown, or changes by itself."""
+        return None
+
+    @property
     def scales_loss(self) -> bool:
         """See `ProgramSpec.scales_loss`."""
         return False

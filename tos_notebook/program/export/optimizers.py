@@ -14,6 +14,7 @@ import keras
 import tensorflow as tf
 
 from ...errors import CaptureError
+from ...runtime.eager import eagerly
 
 
 def optimizers_of(model: Any) -> list[Any]:
@@ -80,6 +81,14 @@ def learning_rate_of(optimizer: Any) -> Any:
     optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     rate = getattr(optimizer, "_learning_rate", None)
     return rate if isinstance(rate, keras.Variable) else None
+
+
+def constant_rate(rate: Any) -> float | None:
+    """Return the value of what `learning_rate_of` found; None if it found nothing."""
+    if rate is None:
+        return None
+    with eagerly():
+        return float(rate.value.numpy())
 
 
 def state_of(optimizer: Any) -> list[Any]:

@@ -335,6 +335,11 @@ class GraphProgram(Program):
         """See `Program.has_learning_rate`."""
         return self._rate is not None
 
+    @property
+    def learning_rate(self) -> float | None:
+        """See `Program.learning_rate`."""
+        return None if self._rate is None else float(self._fetch(self._rate))
+
     def read(self) -> Buffer:
         """See `Program.read`."""
         return self.layout.pack(self._fetch(self._exchanged))

@@ -24,6 +24,7 @@ from ..export.cut import Cut, Recorder
 from ..export.frozen import digest, frozen_weights, refuse_assigned, refuse_thawed, synchronised
 from ..export.optimizers import (
     Counters,
+    constant_rate,
     held_by,
     learning_rate_of,
     optimizers_of,
@@ -262,6 +263,11 @@ class KerasProgram(Program):
     def has_learning_rate(self) -> bool:
         """See `Program.has_learning_rate`."""
         return self._learning_rate is not None
+
+    @property
+    def learning_rate(self) -> float | None:
+        """See `Program.learning_rate`."""
+        return constant_rate(self._learning_rate)
 
     @property
     def scales_loss(self) -> bool:

@@ -19,7 +19,14 @@ from ...runtime.eager import eagerly
 from ..export.base import ColumnType, Program
 from ..export.cut import Recorder, value_of
 from ..export.frozen import assigned, digest
-from ..export.optimizers import Counters, learning_rate_of, optimizer_for, scales_of, state_of
+from ..export.optimizers import (
+    Counters,
+    constant_rate,
+    learning_rate_of,
+    optimizer_for,
+    scales_of,
+    state_of,
+)
 from ..export.packing import export
 from ..export.saving import keras_file, model_checkpoint, saved_model, saved_module
 from ..export.serving import evaluated, means_of, pack_means, serve, specs_of
@@ -218,6 +225,11 @@ class ModuleProgram(Program):
     def has_learning_rate(self) -> bool:
         """See `Program.has_learning_rate`."""
         return learning_rate_of(self._optimizer) is not None
+
+    @property
+    def learning_rate(self) -> float | None:
+        """See `Program.learning_rate`."""
+        return constant_rate(learning_rate_of(self._optimizer))
 
     @property
     def scales_loss(self) -> bool:
