@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -25,7 +23,7 @@ from tests.browser.lab import (
     save,
 )
 from tests.browser.test_live_view import SETUP, TRAIN
-from tests.browser.test_panel import TAB, Panel, status_item
+from tests.browser.test_panel import TAB, Panel, is_lost, is_saved_as_lost, status_item
 
 CELL = ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell"
 
@@ -64,39 +62,16 @@ def kill(page: Any) -> None:
     page.get_by_role("dialog").get_by_role("button", name="Ok").click()
 
 
-def restart(page: Any) -> None:
-    """Restart the notebook's kernel."""
-    page.get_by_role("button", name="Restart the kernel", exact=True).click()
-    page.get_by_role("dialog").get_by_role("button", name="Confirm Kernel Restart").click()
-
-
-def saved_html(path: Path) -> str:
-    """Return what the training cell of a saved notebook shows."""
-    outputs = nbformat.read(path, as_version=4).cells[1].outputs
-    return "".join(output.get("data", {}).get("text/html", "") for output in outputs)
-
-
-@pytest.mark.parametrize("end", [restart, kill])
-def test_a_view_whose_kernel_is_gone_says_lost_and_takes_no_command(
-    page: Any, lab: Lab, training: View, end: Callable[[Any], None]
+def test_a_view_whose_kernel_was_killed_says_lost_and_takes_no_command(
+    page: Any, lab: Lab, training: View
 ) -> None:
-    view = training
-    end(page)
-    view.becomes("lost")
-    expect(view.root.locator(".tos-state")).to_have_text("✕ lost")
-    buttons = view.root.locator('.tos-buttons button, [data-tos="apply"]')
-    for index in range(buttons.count()):
-        expect(buttons.nth(index)).to_be_disabled()
-    expect(view.root).to_contain_text("what it had shown")
-    seen = view.milestones
-    assert seen >= 20
-    expect(view.root.locator(".tos-headline")).not_to_contain_text(" left")
-
-    # The record says until when it holds, and a page that opens it says what became of the run.
+    """As after a restart, which the tests of the panel make."""
+    kill(page)
+    is_lost(training)
+    assert training.milestones >= 20
     save(page)
-    html = saved_html(lab.folder / "training.ipynb")
-    assert '<img src="data:image/svg+xml' in html
-    assert "while it was still active" in html
+    # A page that opens the record says what became of the run.
+    is_saved_as_lost(lab.folder / "training.ipynb", 1)
     page.reload()
     ready(page)
     again = View(page)

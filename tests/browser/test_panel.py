@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -76,6 +77,25 @@ def palette(page: Any) -> Any:
 
 def status_item(page: Any) -> Any:
     return page.locator(".tos-lab-status")
+
+
+def is_lost(view: View) -> None:
+    """Look at a view whose kernel is gone: it says so, and takes no command."""
+    view.becomes("lost")
+    expect(view.root.locator(".tos-state")).to_have_text("✕ lost")
+    buttons = view.root.locator('.tos-buttons button, [data-tos="apply"]')
+    for index in range(buttons.count()):
+        expect(buttons.nth(index)).to_be_disabled()
+    expect(view.root).to_contain_text("what it had shown")
+    expect(view.root.locator(".tos-headline")).not_to_contain_text(" left")
+
+
+def is_saved_as_lost(path: Path, cell: int) -> None:
+    """Look at what is saved of a cell whose kernel is gone: it says until when it holds."""
+    outputs = nbformat.read(path, as_version=4).cells[cell].outputs
+    html = "".join(output.get("data", {}).get("text/html", "") for output in outputs)
+    assert '<img src="data:image/svg+xml' in html
+    assert "while it was still active" in html
 
 
 def test_panel_status_bar_and_cell_follow_a_run_and_steer_it_while_another_cell_runs(
@@ -215,7 +235,7 @@ def test_commands_connect_train_and_steer_and_a_restart_leaves_what_was_seen(
 ) -> None:
     """From a notebook that knows nothing of Spark, and once more in the kernel that comes after."""
     config = "%tos_config epochs=100000 sync_interval=10" + UNHURRIED
-    open_notebook(page, lab, "commands", DATA, config, MODEL)
+    path = open_notebook(page, lab, "commands", DATA, config, MODEL)
     dialog = page.get_by_role("dialog")
 
     # Connecting adds a cell.
@@ -279,6 +299,9 @@ def test_commands_connect_train_and_steer_and_a_restart_leaves_what_was_seen(
     expect(panel.runs).to_have_attribute("data-state", "lost")
     expect(page.locator(TAB)).to_contain_text("The kernel was restarted")
     assert tab.milestones == seen
+    is_lost(own)
+    save(page)
+    is_saved_as_lost(path, 3)
     picture("restarted")
     run_cells(page, 1, 0, 2, 3)
     expect(panel.runs).to_have_attribute("data-state", "running")
