@@ -7,7 +7,7 @@ where it has no name. No module of the package is imported.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -145,11 +145,14 @@ def _returned() -> dict[str, str]:
 
 def _made(tree: ast.Module) -> Iterator[tuple[ast.Call, list[str], Place]]:
     """Find the calls that make an error: the classes that it may be of, and where it stands."""
-    kinds = {*error_classes(), USAGE} & _names(tree)
-    constants = _assigned(tree)
-    for scope in _scopes(tree):
-        local = {} if isinstance(scope, ast.Module) else _assigned(scope)
-        for node in _within(scope):
+    scopes = _scopes(tree)
+    kinds = {*error_classes(), USAGE} & _names(node for nodes in scopes.values() for node in nodes)
+    if not kinds:
+        return
+    constants = _assigned(scopes[tree])
+    for scope, nodes in scopes.items():
+        local = {} if scope is tree else _assigned(nodes)
+        for node in nodes:
             if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
                 continue
             place = Place(node.lineno, local, constants)
@@ -163,10 +166,10 @@ def _made(tree: ast.Module) -> Iterator[tuple[ast.Call, list[str], Place]]:
                     yield node, either, place
 
 
-def _names(tree: ast.Module) -> set[str]:
+def _names(nodes: Iterable[ast.AST]) -> set[str]:
     """Return what a module imports or defines, by the names that it has there."""
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.ImportFrom):
             found |= {alias.asname or alias.name for alias in node.names}
         elif isinstance(node, ast.ClassDef):
@@ -174,25 +177,23 @@ def _names(tree: ast.Module) -> set[str]:
     return found
 
 
-def _scopes(tree: ast.Module) -> Iterator[Scope]:
-    for node in ast.walk(tree):
-        if isinstance(node, Scope):
-            yield node
-
-
-def _within(scope: Scope) -> Iterator[ast.AST]:
-    """Walk through a function or module, but not into the functions inside."""
-    waiting: list[ast.AST] = list(ast.iter_child_nodes(scope))
+def _scopes(tree: ast.Module) -> dict[Scope, list[ast.AST]]:
+    """Return what is in a module and in each of its functions, but not in functions inside."""
+    found: dict[Scope, list[ast.AST]] = {tree: []}
+    waiting: list[tuple[ast.AST, Scope]] = [(tree, tree)]
     while waiting:
-        node = waiting.pop()
-        yield node
-        if not isinstance(node, Scope):
-            waiting.extend(ast.iter_child_nodes(node))
+        outer, scope = waiting.pop()
+        for node in ast.iter_child_nodes(outer):
+            found[scope].append(node)
+            if isinstance(node, Scope):
+                found[node] = []
+            waiting.append((node, node if isinstance(node, Scope) else scope))
+    return found
 
 
-def _assigned(scope: Scope) -> dict[str, list[tuple[int, ast.expr]]]:
+def _assigned(nodes: Iterable[ast.AST]) -> dict[str, list[tuple[int, ast.expr]]]:
     found: dict[str, list[tuple[int, ast.expr]]] = {}
-    for node in _within(scope):
+    for node in nodes:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
             found.setdefault(node.targets[0].id, []).append((node.lineno, node.value))
     return {name: sorted(values, key=lambda pair: pair[0]) for name, values in found.items()}

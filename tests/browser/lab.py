@@ -56,6 +56,13 @@ PICTURED = """() => {
 }"""
 """Whether the picture of the stopped run would be saved."""
 
+SAVED_PICTURE = """() => {
+    const { model } = jupyterapp.shell.currentWidget.content;
+    const html = model.cells.get(3).outputs.toJSON().map(one => one.data?.['text/html'] ?? '');
+    return html.some(one => one.includes('<img src="data:image/svg+xml'));
+}"""
+"""Whether what would be saved of the fourth cell has a curve."""
+
 
 @dataclass(frozen=True)
 class Lab:

@@ -42,11 +42,11 @@ def saved_output(path: Path, cell: int) -> dict[str, Any]:
     return dict(data)
 
 
-def test_a_cluster_is_watched_reloaded_and_stopped(
+def test_a_cluster_is_watched_reloaded_and_stopped_and_the_next_ones_error_is_saved(
     page: Any, lab: Lab, picture: Callable[[str], None]
 ) -> None:
-    path = open_notebook(page, lab, "nodes", CONNECT, RUNS)
-    execute(page, "notebook:run-all-cells")
+    path = open_notebook(page, lab, "nodes", CONNECT, RUNS, FAILS, "print(6 * 7, cluster.state)")
+    run_cells(page, 0, 1)
     view = state(page, "running")
     table = view.get_by_role("table", name="Nodes of the cluster")
     expect(table.get_by_role("row")).to_have_count(3)
@@ -75,17 +75,13 @@ def test_a_cluster_is_watched_reloaded_and_stopped(
     assert text.startswith("TensorFlow cluster 1: stopped, 2 nodes")
     assert "I am worker" in text
 
-
-def test_an_error_names_the_users_own_line_is_saved_and_the_kernel_goes_on(
-    page: Any, lab: Lab, picture: Callable[[str], None]
-) -> None:
-    path = open_notebook(page, lab, "fails", CONNECT, FAILS, "print(6 * 7, cluster.state)")
-    run_cells(page, 0, 1)
-    result = page.locator(".jp-OutputArea .tos-result")
-    expect(result.get_by_role("alert")).to_contain_text("ValueError: mine")
-    expect(result.get_by_role("alert")).to_contain_text("line 3, in main")
-    picture("failed")
+    # An error names the user's own line, and the kernel goes on.
     run_cells(page, 2)
+    alert = page.locator('.jp-OutputArea .tos-result[data-state="failed"]').get_by_role("alert")
+    expect(alert).to_contain_text("ValueError: mine")
+    expect(alert).to_contain_text("line 3, in main")
+    picture("failed")
+    run_cells(page, 3)
     page.locator(".jp-OutputArea-output").get_by_text("42 failed").wait_for()
     save(page)
-    assert "ValueError: mine" in path.read_text()
+    assert "ValueError: mine" in "".join(saved_output(path, 2)["text/plain"])

@@ -1,16 +1,11 @@
-"""What a notebook shows whose kernel is gone, that nobody trusts yet, or whose run has to wait."""
+"""What a notebook shows that nobody trusts yet, or whose run has to wait."""
 
 from __future__ import annotations
 
-import os
 import re
-import signal
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import nbformat
-import pytest
 
 from tests.browser.lab import (
     PICTURED,
@@ -29,83 +24,11 @@ from tests.browser.test_panel import TAB, Panel, status_item
 
 CELL = ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell"
 
-SAVED_PICTURE = """() => {
-    const { model } = jupyterapp.shell.currentWidget.content;
-    const html = model.cells.get(1).outputs.toJSON().map(one => one.data?.['text/html'] ?? '');
-    return html.some(one => one.includes('<img src="data:image/svg+xml'));
-}"""
-"""Whether the outputs that would be saved have a curve."""
-
 TRUSTED = "() => jupyterapp.shell.currentWidget.content.model.cells.get(1).trusted"
 IMAGE = "image => image.complete && image.naturalWidth"
 
 SECONDS = 30_000
 """Milliseconds in which a kernel that is not blocked answers, however busy the machine is."""
-
-
-@pytest.fixture
-def training(page: Any, lab: Lab) -> View:
-    """A run that trains, and whose picture would be saved with the notebook."""
-    open_notebook(
-        page, lab, "training", "import os; print('process', os.getpid())", TRAIN, SETUP + UNHURRIED
-    )
-    run_cells(page, 0, 2, 1)
-    view = View(page)
-    view.reaches(20)
-    page.wait_for_function(SAVED_PICTURE)
-    return view
-
-
-def kill(page: Any) -> None:
-    """Kill the notebook's kernel, as a machine does that has no memory left."""
-    text = page.locator(CELL).nth(0).locator(".jp-OutputArea").inner_text()
-    os.kill(int(re.search(r"process (\d+)", text)[1]), signal.SIGKILL)  # type: ignore[index]
-    # JupyterLab says so, and starts another.
-    page.get_by_role("dialog").get_by_role("button", name="Ok").click()
-
-
-def restart(page: Any) -> None:
-    """Restart the notebook's kernel."""
-    page.get_by_role("button", name="Restart the kernel", exact=True).click()
-    page.get_by_role("dialog").get_by_role("button", name="Confirm Kernel Restart").click()
-
-
-def saved_html(path: Path) -> str:
-    """Return what the training cell of a saved notebook shows."""
-    outputs = nbformat.read(path, as_version=4).cells[1].outputs
-    return "".join(output.get("data", {}).get("text/html", "") for output in outputs)
-
-
-@pytest.mark.parametrize("end", [restart, kill])
-def test_a_view_whose_kernel_is_gone_says_lost_and_takes_no_command(
-    page: Any, lab: Lab, training: View, end: Callable[[Any], None]
-) -> None:
-    view = training
-    end(page)
-    view.becomes("lost")
-    expect(view.root.locator(".tos-state")).to_have_text("✕ lost")
-    buttons = view.root.locator('.tos-buttons button, [data-tos="apply"]')
-    for index in range(buttons.count()):
-        expect(buttons.nth(index)).to_be_disabled()
-    expect(view.root).to_contain_text("what it had shown")
-    seen = view.milestones
-    assert seen >= 20
-    expect(view.root.locator(".tos-headline")).not_to_contain_text(" left")
-
-    # The record says until when it holds, and a page that opens it says what became of the run.
-    save(page)
-    html = saved_html(lab.folder / "training.ipynb")
-    assert '<img src="data:image/svg+xml' in html
-    assert "while it was still active" in html
-    page.reload()
-    ready(page)
-    again = View(page)
-    again.becomes("lost")
-    expect(again.root).to_contain_text("The kernel of this run is gone")
-    expect(again.part("loss-chart").locator("canvas").first).to_be_visible()
-    assert again.milestones >= 20
-    pause = again.root.get_by_role("button", name="Pause")
-    assert pause.count() == 0 or pause.first.is_disabled()
 
 
 def show_to_others(page: Any, lab: Lab, name: str) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import nbformat
 
 from tests.browser.lab import (
     PICTURED,
+    SAVED_PICTURE,
     UNHURRIED,
     Lab,
     View,
@@ -34,6 +38,7 @@ import numpy as np
 x = np.random.default_rng(0).random((2000, 8), "float32")
 y = (x.sum(1) > 4).astype("int64")
 """
+PROCESS = "import os; print('process', os.getpid())"
 MODEL = """
 import keras
 model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(2, "softmax")])
@@ -76,6 +81,33 @@ def palette(page: Any) -> Any:
 
 def status_item(page: Any) -> Any:
     return page.locator(".tos-lab-status")
+
+
+def is_lost(view: View) -> None:
+    """Look at a view whose kernel is gone: it says so, and takes no command."""
+    view.becomes("lost")
+    expect(view.root.locator(".tos-state")).to_have_text("✕ lost")
+    buttons = view.root.locator('.tos-buttons button, [data-tos="apply"]')
+    for index in range(buttons.count()):
+        expect(buttons.nth(index)).to_be_disabled()
+    expect(view.root).to_contain_text("what it had shown")
+    expect(view.root.locator(".tos-headline")).not_to_contain_text(" left")
+
+
+def is_saved_as_lost(path: Path) -> None:
+    """Look at what is saved of the cell whose kernel is gone: it says until when it holds."""
+    outputs = nbformat.read(path, as_version=4).cells[3].outputs
+    html = "".join(output.get("data", {}).get("text/html", "") for output in outputs)
+    assert '<img src="data:image/svg+xml' in html
+    assert "while it was still active" in html
+
+
+def kill(page: Any) -> None:
+    """Kill the notebook's kernel, as a machine does that has no memory left."""
+    text = page.locator(CELL).nth(0).locator(OUTPUT).inner_text()
+    os.kill(int(re.search(r"process (\d+)", text)[1]), signal.SIGKILL)  # type: ignore[index]
+    # JupyterLab says so, and starts another.
+    page.get_by_role("dialog").get_by_role("button", name="Ok").click()
 
 
 def test_panel_status_bar_and_cell_follow_a_run_and_steer_it_while_another_cell_runs(
@@ -210,12 +242,12 @@ def test_a_reload_while_a_cell_waits_for_its_run_brings_everything_back(
     )
 
 
-def test_commands_connect_train_and_steer_and_a_restart_leaves_what_was_seen(
+def test_commands_connect_train_and_steer_and_a_kernel_that_is_gone_leaves_what_was_seen(
     page: Any, lab: Lab, picture: Picture
 ) -> None:
-    """From a notebook that knows nothing of Spark, and once more in the kernel that comes after."""
+    """From a notebook that knows nothing of Spark; its kernel is restarted, and then killed."""
     config = "%tos_config epochs=100000 sync_interval=10" + UNHURRIED
-    open_notebook(page, lab, "commands", DATA, config, MODEL)
+    path = open_notebook(page, lab, "commands", DATA + PROCESS, config, MODEL)
     dialog = page.get_by_role("dialog")
 
     # Connecting adds a cell.
@@ -279,12 +311,30 @@ def test_commands_connect_train_and_steer_and_a_restart_leaves_what_was_seen(
     expect(panel.runs).to_have_attribute("data-state", "lost")
     expect(page.locator(TAB)).to_contain_text("The kernel was restarted")
     assert tab.milestones == seen
+    is_lost(own)
+    save(page)
+    is_saved_as_lost(path)
     picture("restarted")
     run_cells(page, 1, 0, 2, 3)
     expect(panel.runs).to_have_attribute("data-state", "running")
     expect(panel.section).not_to_contain_text("The kernel was restarted")
     expect(page.locator(TAB)).to_contain_text("The kernel was restarted")
-    own.moves()
+
+    # A kernel that dies. A page that opens its record says what became of the run.
+    own.reaches(20)
+    page.wait_for_function(SAVED_PICTURE)
+    kill(page)
+    is_lost(own)
+    save(page)
+    is_saved_as_lost(path)
+    page.reload()
+    ready(page)
+    own.becomes("lost")
+    expect(own.root).to_contain_text("The kernel of this run is gone")
+    expect(own.part("loss-chart").locator("canvas").first).to_be_visible()
+    assert own.milestones >= 20
+    pause = own.root.get_by_role("button", name="Pause")
+    assert pause.count() == 0 or pause.first.is_disabled()
 
 
 def test_each_notebook_has_its_own_kernel_in_the_panel_and_the_one_in_front_is_meant(
