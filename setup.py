@@ -89,6 +89,7 @@ TEST = [
     "nbval>=0.11,<1",  # the notebooks
     "jupyter-repo2docker>=2025,<2027",  # says, without Docker, what Binder would build
     "playwright>=1.50,<2",  # the live view in a browser, which it does not bring along
+    "axe-playwright-python>=0.1.4,<0.2",  # what a screen reader would miss in the view
     "notebook>=7.4,<8",  # the live view in Jupyter Notebook, too
     "pillow>=11,<14",  # the README's animation, from screenshots
     "pyyaml>=6,<7",  # the manifests for Kubernetes

@@ -52,6 +52,7 @@ FACTS: Facts = {
     "sync_interval": 10,
     "batch_size": 100,
     "learning_rate": 0.1,
+    "own_rate": 0.1,
     "chaos": [],
     "chaos_log": [],
 }

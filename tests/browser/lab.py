@@ -29,7 +29,7 @@ QUIET = [
     "--disable-background-networking",
     "--disable-component-update",
 ]
-LIMIT = 180_000
+LIMIT = 50_000
 """Milliseconds that a page may take for anything."""
 
 UNHURRIED = """
@@ -239,6 +239,20 @@ def expect(locator: Any) -> Any:
 
     expect.set_options(timeout=LIMIT)
     return expect(locator)
+
+
+def is_accessible(page: Any, *parts: str) -> None:
+    """Let axe look at parts of a page, by their selectors: it finds nothing above minor."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page, {"include": [[part] for part in parts]}).response["violations"]
+    grave = [each for each in found if each["impact"] not in (None, "minor")]
+    told = [
+        f"{each['id']}, {each['impact']}: {node['html'][:300]} {node['failureSummary']}"
+        for each in grave
+        for node in each["nodes"][:3]
+    ]
+    assert not told, "\n".join(told)
 
 
 def execute(page: Any, command: str, **arguments: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.lab import Lab, View, execute, open_notebook
+from tests.browser.lab import Lab, View, execute, is_accessible, open_notebook
 
 SETUP = """
 %load_ext tos_notebook
@@ -63,6 +63,7 @@ def test_without_the_plug_in_a_person_watches_steers_reloads_and_stops(
     view.steer(sync_interval="20")
     view.says("applies at")
     assert view.milestones == standing
+    is_accessible(page, ".tos-run")
     picture("paused")
 
     view.press("unpause")

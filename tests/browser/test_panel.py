@@ -20,6 +20,7 @@ from tests.browser.lab import (
     begin,
     execute,
     expect,
+    is_accessible,
     layout_saved,
     open_notebook,
     ready,
@@ -188,6 +189,7 @@ def test_panel_status_bar_and_cell_follow_a_run_and_steer_it_while_another_cell_
         execute(page, "apputils:change-theme", theme=f"JupyterLab {theme}")
         expect(page.locator("body")).to_have_attribute("data-jp-theme-name", f"JupyterLab {theme}")
         tab.moves()
+        is_accessible(page, "#tos-panel", ".tos-run", ".tos-lab-status")
         picture(f"panel-{theme.lower()}")
 
     # The tab needs no cell.

@@ -17,8 +17,13 @@ export class Board {
   private readonly details = h("details", {}, h("summary", {}, "TensorBoard"));
   private readonly elsewhere = h("p", { class: "tos-caption" });
   readonly element = h(
-    "section",
-    { class: "tos-panel tos-board", "data-tos": "tensorboard", "aria-label": "TensorBoard" },
+    "div",
+    {
+      role: "group",
+      class: "tos-panel tos-board",
+      "data-tos": "tensorboard",
+      "aria-label": "TensorBoard",
+    },
     ...[this.link, this.details, this.elsewhere],
   );
   private address: string | null = null;

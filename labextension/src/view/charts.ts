@@ -55,8 +55,8 @@ export class Charts {
     this.others = choices && new Others(choices, this.state);
     if (this.others) this.toolbar.element.append(this.others.button);
     this.element = h(
-      "section",
-      { class: "tos-panel", "aria-label": t("Curves") },
+      "div",
+      { role: "group", class: "tos-panel", "aria-label": t("Curves") },
       this.toolbar.element,
       ...(this.others ? [this.others.drawer.element] : []),
       this.grid,

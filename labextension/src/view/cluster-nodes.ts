@@ -73,12 +73,12 @@ export class NodeTable {
     const label = t("Table of nodes");
     const scroll = h(
       "div",
-      { class: "tos-scroll", tabindex: 0, role: "region", "aria-label": label },
+      { class: "tos-scroll", tabindex: 0, role: "group", "aria-label": label },
       table,
     );
     this.element = h(
-      "section",
-      { class: "tos-panel", "data-tos": "nodes", "aria-label": t("Nodes") },
+      "div",
+      { role: "group", class: "tos-panel", "data-tos": "nodes", "aria-label": t("Nodes") },
       ...[scroll, this.outputs],
     );
   }

@@ -20,7 +20,12 @@ export class Drawer {
       "×",
     );
     const head = h("div", { class: "tos-drawer-head" }, this.title, close);
-    this.element = h("section", { id, class: "tos-drawer", hidden: true }, head, ...contents);
+    this.element = h(
+      "div",
+      { role: "group", id, class: "tos-drawer", hidden: true },
+      head,
+      ...contents,
+    );
     setAttribute(button, "aria-controls", id);
     setAttribute(button, "aria-expanded", "false");
     button.addEventListener("click", () => {

@@ -5,7 +5,8 @@ import type { RunModel, WorkerError } from "./model";
 import { t } from "./text";
 
 export class ErrorPane {
-  readonly element = h("section", {
+  readonly element = h("div", {
+    role: "group",
     class: "tos-panel tos-error",
     "data-tos": "error",
     "aria-label": t("Error"),

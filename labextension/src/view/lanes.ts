@@ -48,8 +48,13 @@ export class Lanes {
       state.changed();
     });
     this.element = h(
-      "section",
-      { class: "tos-panel", "data-tos": "lanes", "aria-label": t("Milestones by executor") },
+      "div",
+      {
+        role: "group",
+        class: "tos-panel",
+        "data-tos": "lanes",
+        "aria-label": t("Milestones by executor"),
+      },
       h(
         "p",
         { class: "tos-legend" },

@@ -105,12 +105,18 @@ export class LinkTable {
 
   constructor() {
     this.element = h(
-      "section",
-      { class: "tos-panel", "data-tos": "links", "aria-label": t("Bytes per link"), hidden: true },
+      "div",
+      {
+        role: "group",
+        class: "tos-panel",
+        "data-tos": "links",
+        "aria-label": t("Bytes per link"),
+        hidden: true,
+      },
       this.busiest,
       h(
         "div",
-        { class: "tos-scroll", tabindex: 0, role: "region", "aria-label": t("Table of links") },
+        { class: "tos-scroll", tabindex: 0, role: "group", "aria-label": t("Table of links") },
         h("table", { class: "tos-links" }, this.head, this.body),
       ),
       this.caption,

@@ -47,8 +47,9 @@ export class SettingsPane {
   private readonly body = h("tbody");
   private shown = "";
   readonly element = h(
-    "section",
+    "div",
     {
+      role: "group",
       ...{ class: "tos-scroll tos-settings", "data-tos": "settings", tabindex: 0 },
       "aria-label": t("Settings"),
     },

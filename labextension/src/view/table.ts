@@ -154,11 +154,11 @@ export class WorkerTable {
       return h("th", { scope: "col", class: words ? "tos-words" : undefined }, button);
     });
     this.element = h(
-      "section",
-      { "data-tos": "workers", "aria-label": t("Workers") },
+      "div",
+      { role: "group", "data-tos": "workers", "aria-label": t("Workers") },
       h(
         "div",
-        { class: "tos-scroll", tabindex: 0, role: "region", "aria-label": t("Table of workers") },
+        { class: "tos-scroll", tabindex: 0, role: "group", "aria-label": t("Table of workers") },
         h(
           "table",
           {},

@@ -99,11 +99,11 @@ export class Theory {
     const titles = h("tr", {}, head(t("Gauge")), ...heads.map((text) => head(text)));
     titles.append(head(t("Why"), true));
     this.element = h(
-      "section",
-      { "data-tos": "theory", "aria-label": t("Theory beside measurement") },
+      "div",
+      { role: "group", "data-tos": "theory", "aria-label": t("Theory beside measurement") },
       h(
         "div",
-        { class: "tos-scroll", tabindex: 0, role: "region", "aria-label": t("Gauges of theory") },
+        { class: "tos-scroll", tabindex: 0, role: "group", "aria-label": t("Gauges of theory") },
         h("table", {}, h("thead", {}, titles), h("tbody", {}, ...lines)),
         this.assumed,
       ),

@@ -158,6 +158,7 @@ class Program:
 
     layout = Counting().spec.layout
     has_learning_rate = False
+    learning_rate = None
     summary = "counting, 2 parameters"
     optimizer_state: tuple[str, ...] = ("momentum",)
     feeds = Counting().spec.feeds
