@@ -29,7 +29,7 @@ QUIET = [
     "--disable-background-networking",
     "--disable-component-update",
 ]
-LIMIT = 50_000
+LIMIT = 180_000
 """Milliseconds that a page may take for anything."""
 
 UNHURRIED = """
