@@ -60,6 +60,7 @@ Make = Callable[[DatasetContext], Any]
 
 
 def is_frame(value: Any) -> bool:
-    """Whether a value is a Spark DataFrame, of whatever kind of session."""
+    """Whether a value is a DataFrame of Spark, whatever its session, or of pandas-on-Spark."""
     # Whoever has one has imported pyspark.sql, which takes a while.
-    return type(value).__module__.startswith("pyspark.sql.") and type(value).__name__ == "DataFrame"
+    where, name = type(value).__module__, type(value).__name__
+    return where.startswith(("pyspark.sql.", "pyspark.pandas.")) and name == "DataFrame"

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from pyspark.ml.feature import HashingTF
 from pyspark.ml.linalg import Vectors
+from pyspark.sql import functions
 
 from tos_notebook.archive.spec import FeedSpec
 from tos_notebook.blocks.partitioners import RandomPartitioner
@@ -318,7 +319,90 @@ def test_a_number_is_taken_for_an_input_of_one_number(people: Any, spark_context
     np.testing.assert_array_equal(half[:, 0], number / 2)
 
 
-def test_several_columns_for_one_input_are_refused_with_what_to_do(people: Any) -> None:
-    described = columns(people, ["half", "number"])
-    with pytest.raises(ShapeMismatch, match=r"got 'half', 'number'\. Each input takes one column"):
-        described.arranged([FeedSpec("x", "float32", (2,), part="inputs")])
+def test_several_columns_of_numbers_are_fed_to_an_only_input(
+    people: Any, spark_context: Any
+) -> None:
+    feeds = [
+        FeedSpec("x", "float32", (2,), part="inputs"),
+        FeedSpec("y", "int64", (), part="labels"),
+    ]
+    good = people.where("number < 7")
+    source = as_source(spark_context, columns(good, ["half", "number"], "number"), 1, feeds)
+    for x, y in rows_of(source, spark_context):  # type: ignore[arg-type]
+        np.testing.assert_array_equal(x, np.stack([y / 2, y], axis=1))
+
+
+def test_a_list_of_columns_is_fed_to_the_input_that_is_named(
+    people: Any, spark_context: Any
+) -> None:
+    feeds = [FeedSpec(name, "float32", None, part="inputs") for name in ("left", "right")]
+    described = columns(people, {"right": ["half", "number"], "left": "half"})
+    assert described.mapping(feeds) == [("half", "left"), ("half, number", "right")]
+    source = as_source(spark_context, described, 1, feeds)
+    assert [column.shape for column in source.columns] == [(), (2,)]
+
+
+@pytest.mark.parametrize(
+    ("features", "why"),
+    [
+        (["half", "number"], r"expected columns for 'a', 'b'"),
+        (["half", "number", "half"], r"features=\{'a': \['half', 'number'\]\}"),
+    ],
+)
+def test_more_columns_than_inputs_are_refused_with_what_to_do(
+    people: Any, features: list[str], why: str
+) -> None:
+    feeds = [FeedSpec(name, "float32", (3,), part="inputs") for name in "ab"]
+    with pytest.raises(ShapeMismatch, match=why):
+        columns(people, features[1:] if len(features) == 2 else features).arranged(feeds)
+
+
+def test_a_null_in_one_of_several_columns_is_a_bad_row(spark: Any, spark_context: Any) -> None:
+    frame = spark.sql("select 1.0d as a, cast(null as double) as b")
+    feeds = [FeedSpec("x", "float32", (2,), part="inputs")]
+    source = as_source(spark_context, columns(frame, ["a", "b"]), 1, feeds)
+    with pytest.raises(Exception, match=r"Column 'a, b', partition 0, row 0: .* got null"):
+        rows_of(source, spark_context)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("st.a", 1.0),
+        ("ST.A", 1.0),
+        ("st", [1.0, 2.0]),
+        (lambda: functions.col("st.b") * 2, 4.0),
+        ("dec", 1.5),
+        ("decs", [1.5, 2.5]),
+        ("day", 86400.0),
+        ("moment", 1.25),
+        ("local", 2.0),
+        ("flag", 1.0),
+        ("dotted.name", 7.0),
+    ],
+)
+def test_columns_are_found_as_spark_does_and_become_numbers(
+    spark: Any, spark_context: Any, given: Any, expected: Any
+) -> None:
+    frame = spark.sql(
+        """select named_struct('a', 1, 'b', 2) as st, 1.5 as dec, array(1.5, 2.5) as decs,
+        timestamp_seconds(1.25) as moment, timestamp_ntz'1970-01-01 00:00:02' as local,
+        date'1970-01-02' as day, true as flag, 7 as `dotted.name`"""
+    )
+    given = given() if callable(given) else given
+    source = as_source(spark_context, columns(frame, [given]), 1, [FeedSpec("x", "float32", None)])
+    ((found,),) = rows_of(source, spark_context)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(found[0], expected)
+
+
+def test_a_flat_array_takes_the_shape_of_the_input(people: Any, spark_context: Any) -> None:
+    frame = people.selectExpr("array(1, 2, 3, 4) as x")
+    feeds = [FeedSpec("x", "float32", (2, 2), part="inputs")]
+    source = as_source(spark_context, columns(frame, "x"), 1, feeds)
+    assert [column.shape for column in source.columns] == [(2, 2)]
+
+
+def test_a_map_is_refused_with_what_to_do(spark: Any) -> None:
+    frame = spark.sql("select map('a', 1) as m")
+    with pytest.raises(DataError, match=r'F\.element_at\("m", "key"\)'):
+        columns(frame, "m")

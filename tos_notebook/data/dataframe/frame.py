@@ -22,7 +22,7 @@ from ..described import DataDescription
 from ..rdd import RddSource, counted, is_ordered
 from . import kinds
 from .batches import arrow_batches, estimated_bytes, is_persisted, nbytes
-from .kinds import Shape
+from .kinds import Column, Shape
 
 _GROUPS = {"features": "inputs", "label": "labels", "weight": "weight"}
 """What the columns are called here, and what the feeds are called that take them."""
@@ -31,10 +31,10 @@ CAPTURE = " Capture the model with it: tos.capture(model, weights=True)."
 """What to do about a weight that the program does not take."""
 
 COMBINE = (
-    " Each input takes one column. Combine columns of numbers into one before, such as with "
-    'df.withColumn("all", F.array("a", "b")), or with a VectorAssembler.'
+    " Say which go into which input, such as with features={{{0!r}: [{1}]}}: columns of numbers in "
+    "one list are fed as one array."
 )
-"""What to do about more features than inputs; `F` is pyspark.sql.functions."""
+"""What to do about more features than inputs."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,8 @@ class FrameColumns(DataDescription):
     on_bad : {"raise", "skip"}
     advice : Advice
         What errors advise.
+    columns : mapping of str to Column
+        By their names.
     looks : bool
         Whether the first row is looked at, so that mistakes are found at once; else only if the
         program does not say what rows are to be.
@@ -67,6 +69,7 @@ class FrameColumns(DataDescription):
     pad: Mapping[str, int] = field(default_factory=dict)
     on_bad: str = "raise"
     advice: Advice = ADVICE
+    columns: Mapping[str, Column] = field(default_factory=dict)
     looks: bool = True
 
     def unlooked(self) -> FrameColumns:
@@ -92,6 +95,8 @@ class FrameColumns(DataDescription):
             Names do not fit; see `in_order`. Or there are more or fewer features, labels or
             weights than the program takes.
         """
+        if self._can_stack(ports):
+            return self._stacked().arranged(ports)
         features, label, _ = groups = self._groups(ports)
         found = replace(
             self,
@@ -102,6 +107,19 @@ class FrameColumns(DataDescription):
             for what, names, wanted in zip(_GROUPS, found.parts, groups, strict=True):
                 _check_count(what, names, wanted)
         return found
+
+    def _can_stack(self, ports: Sequence[Field]) -> bool:
+        """Tell whether all features are single numbers, and one input is to take them."""
+        inputs = [port for port in ports if port.part == "inputs"]
+        if len(inputs) != 1 or len(self.features) < 2 or isinstance(self.features, Mapping):
+            return False
+        shape = getattr(inputs[0], "shape", None)
+        fits = shape is None or shape in ((len(self.features),), (None,))
+        return fits and all(type(self.columns[name].kind) in kinds.DTYPES for name in self.features)
+
+    def _stacked(self) -> FrameColumns:
+        one = kinds.stacked([self.columns[name] for name in self.parts[0]])
+        return replace(self, columns={**self.columns, one.name: one}, features=(one.name,))
 
     def mapping(self, ports: Sequence[Field]) -> list[tuple[str, str]]:
         """Return each column's name, and that of the port that it is for."""
@@ -156,10 +174,14 @@ class FrameColumns(DataDescription):
         )
 
     def expressions(self, feeds: Sequence[Feed]) -> list[Any]:
-        """Return the columns as Spark is to send them: vectors in parts, arrays filled up."""
+        """Return the columns as Spark is to send them: vectors in parts, arrays filled up.
+
+        They are called by their numbers: one may be both feature and label.
+        """
+        found = zip(self.names, self._fed(feeds), strict=True)
         return [
-            kinds.expression(self.frame, name, self.pad.get(name), feed)
-            for name, feed in zip(self.names, self._fed(feeds), strict=True)
+            kinds.expression(self.columns[name], self.pad.get(name), feed).alias(f"c{i}")
+            for i, (name, feed) in enumerate(found)
         ]
 
     def looked_at(self, frame: Any, feeds: Sequence[Feed]) -> tuple[ArrowColumn, ...]:
@@ -187,7 +209,7 @@ class FrameColumns(DataDescription):
         return self._columns(whole, feeds) if len(whole) == len(lengths) else None
 
     def _known(self, name: str, feed: Feed) -> Shape | None:
-        depth = kinds.depth_of(self.frame.schema[name].dataType)
+        depth = kinds.depth_of(self.columns[name].kind)
         shape = self.shapes.get(name, feed.shape)
         if depth == 0 or shape is None:
             return None if depth else ()
@@ -202,14 +224,14 @@ class FrameColumns(DataDescription):
         return feeds if len(feeds) == len(self.names) else [None] * len(self.names)
 
     def _column(self, name: str, lengths: Shape, feed: Feed | None) -> ArrowColumn:
-        kind = self.frame.schema[name].dataType
+        kind = self.columns[name].kind
         # The first row does not tell: Spark's own stages make each vector what is smaller.
         sparse = kinds.is_vector(kind) and lengths[0] >= WIDTH
         # The first row may be longer, and bad.
         lengths = (self.pad[name],) if name in self.pad else lengths
         # One number fits nothing but an input of one number, whose shape Keras writes as (1,).
         one = lengths == () and feed is not None and feed.shape == (1,)
-        shape = self.shapes.get(name, (1,) if one else lengths)
+        shape = self.shapes.get(name, (1,) if one else _shaped(lengths, feed))
         if isinstance(kind, types.BinaryType):
             lengths = (math.prod(shape),)
         elif math.prod(shape) != math.prod(lengths):
@@ -230,8 +252,8 @@ class FrameColumns(DataDescription):
 
 def columns(
     frame: Any,
-    features: str | Names,
-    label: str | Names = (),
+    features: Any,
+    label: Any = (),
     *,
     weight: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
@@ -247,13 +269,18 @@ def columns(
     Parameters
     ----------
     frame : DataFrame
-    features : str, sequence of str, or mapping of str to str
-        Names of columns, one for each input of the program: in its order, or in any order if they
-        are the inputs' names. A mapping, such as ``{"left": "column"}``, has an input's name for
-        each column. Columns hold numbers or booleans, arrays of them (nested for more dimensions)
-        of one length, Spark's vectors (sparse ones become dense, wide ones batch by
-        batch), or raw bytes, which are uint8 and need a shape.
-    label : str, sequence of str, or mapping of str to str
+        Of Spark, or pandas-on-Spark's.
+    features : str, Column, sequence of them, or mapping of str to them
+        Columns, one for each input of the program: in its order, or in any order if they have the
+        inputs' names. Names are resolved as Spark does: ``"Age"`` finds ``age``, and
+        ``"person.age"`` what is in a struct. A mapping, such as ``{"left": "column"}``, has an
+        input's name for each column. Several columns of one number each are fed to an only input
+        as one array; for one of several inputs give it a list, ``{"left": ["a", "b"]}``. Columns
+        hold numbers or booleans, arrays of them (nested for more dimensions) of one length, Spark's
+        vectors (sparse ones become dense, wide ones batch by batch), or raw bytes, which are uint8
+        and need a shape. Decimals, dates and timestamps become doubles, times in seconds since
+        1970. A flat array takes the shape of the program's input.
+    label : str, Column, sequence of them, or mapping of str to them
         Likewise, of the outputs' labels; none for a program that takes none.
     weight : str, optional
         The column that says how much a row counts in the loss, for a model that was captured with
@@ -285,22 +312,50 @@ def columns(
     >>> session.run(train, epochs=5)                                          # doctest: +SKIP
     """
     refuse_remote(frame)
-    groups = _names(features), _names(label), tuple(_names(weight or ()))
-    names = tuple(name for group in groups for name in _values(group))
     given = {name: tuple(int(n) for n in shape) for name, shape in (shapes or {}).items()}
+    if hasattr(frame, "to_spark"):
+        # pandas-on-Spark.
+        frame = frame.to_spark()
     if not getattr(frame, "schema", None):
         raise DataError(f"Expected a Spark DataFrame, got {type(frame).__name__}.")
     if frame.isStreaming:
         raise DataError("Expected a DataFrame with an end, got a streaming one.")
     lengths = {name: at_least_one(f"pad: {name}", n) for name, n in (pad or {}).items()}
-    for name in (*names, *given, *lengths):
-        kinds.check_known(frame, name)
-    for name in names:
-        kinds.check_type(name, frame.schema[name].dataType, name in given)
+    known: dict[str, Column] = {}
+    groups = [_named(frame, group, known, given) for group in (features, label, weight or ())]
+    for name in (*given, *lengths):
+        if name not in known:
+            kinds.found(frame, name, given)
     for name in lengths:
-        kinds.check_flat(name, frame.schema[name].dataType)
+        kinds.check_flat(known.get(name) or kinds.found(frame, name))
     on_bad = one_of("on_bad", on_bad, RAISE_OR_SKIP)
-    return FrameColumns(frame, *groups, given, lengths, on_bad)
+    names, labels, weights = groups
+    fixed = given, lengths, on_bad
+    return FrameColumns(frame, names, labels, _values(weights), *fixed, columns=known)
+
+
+def _named(frame: Any, group: Any, known: dict[str, Column], shapes: Mapping[str, Shape]) -> Names:
+    """Return the names of a group's columns, which are added to those that are known."""
+    if isinstance(group, Mapping):
+        return {port: _one(frame, each, known, shapes) for port, each in group.items()}
+    single = isinstance(group, str) or not isinstance(group, Sequence)
+    return tuple(_one(frame, each, known, shapes) for each in ([group] if single else group))
+
+
+def _one(frame: Any, given: Any, known: dict[str, Column], shapes: Mapping[str, Shape]) -> str:
+    several = isinstance(given, Sequence) and not isinstance(given, str)
+    parts = [kinds.found(frame, each, shapes) for each in (given if several else [given])]
+    column = kinds.stacked(parts) if several else parts[0]
+    known[column.name] = column
+    return column.name
+
+
+def _shaped(lengths: Shape, feed: Feed | None) -> Shape:
+    """Return the shape of an input that takes as many values as a flat array has."""
+    shape = () if feed is None or feed.shape is None else feed.shape
+    whole = tuple(n for n in shape if n is not None)
+    fits = len(whole) == len(shape) > 1 and len(lengths) == 1
+    return whole if fits and math.prod(whole) == lengths[0] else lengths
 
 
 def _say(ports: Sequence[Field]) -> bool:
@@ -316,14 +371,12 @@ def _check_count(what: str, names: Sequence[str], ports: Sequence[Field]) -> Non
     raise ShapeMismatch(
         f"{what}: expected {wanted}, got {', '.join(map(repr, names)) or 'none'}."
         + (CAPTURE if what == "weight" and names else "")
-        + (COMBINE if what == "features" and len(names) > len(ports) > 0 else "")
+        + (_combine(names, ports) if what == "features" and len(names) > len(ports) > 0 else "")
     )
 
 
-def _names(names: str | Names) -> Names:
-    if isinstance(names, Mapping):
-        return dict(names)
-    return (names,) if isinstance(names, str) else tuple(names)
+def _combine(names: Sequence[str], ports: Sequence[Field]) -> str:
+    return COMBINE.format(ports[0].name, ", ".join(map(repr, names[:2])))
 
 
 def _values(names: Names) -> tuple[str, ...]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
 from typing import Any
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions, types
 
 from ...blocks.feeds import Feed
@@ -26,21 +28,107 @@ DTYPES = {
 }
 
 
-def check_known(frame: Any, name: str) -> None:
-    """Refuse a name that is not that of one column."""
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column that is fed, as numbers.
+
+    Parameters
+    ----------
+    name : str
+    value : pyspark.sql.Column
+    kind : pyspark.sql.types.DataType
+        Of `value`.
+    """
+
+    name: str
+    value: Any
+    kind: Any
+
+
+def found(frame: Any, given: Any, shaped: Container[str] = ()) -> Column:
+    """Return a column of a frame, its decimals and times as doubles.
+
+    Parameters
+    ----------
+    frame : DataFrame
+    given : str or pyspark.sql.Column
+        A name as Spark resolves it, such as ``"a"``, ``"A"`` or ``"inner.a"``, or an expression. A
+        struct of numbers is one array of them.
+    shaped : container of str
+        The names whose shape is known.
+
+    Raises
+    ------
+    DataError
+        There is no such column, or its values cannot be fed.
+    """
+    if isinstance(given, str):
+        name, value = given, _named(frame, given)
+    else:
+        value = given
+        (name,) = frame.select(value).columns
+    (field,) = frame.select(value).schema
+    if isinstance(field.dataType, types.StructType) and field.dataType.names:
+        parts = [value.getField(part).alias(part) for part in field.dataType.names]
+        return replace(stacked([found(frame, part) for part in parts]), name=name)
+    kind, value = _as_numbers(value, field.dataType)
+    column = Column(name, value, kind)
+    check_type(column, name in shaped)
+    return column
+
+
+def stacked(columns: Sequence[Column]) -> Column:
+    """Return several columns of one number each as one of arrays.
+
+    Raises
+    ------
+    DataError
+        One of them has no number.
+    """
+    for column in columns:
+        if type(column.kind) not in DTYPES:
+            raise DataError(
+                f"Column {column.name!r} is {column.kind.simpleString()}: expected a number or a "
+                "boolean, to be fed with others in one input."
+            )
+    kinds = {type(column.kind) for column in columns}
+    one = columns[0].kind if len(kinds) == 1 else types.DoubleType()
+    value = functions.array(*(column.value.cast(one) for column in columns))
+    return Column(", ".join(column.name for column in columns), value, types.ArrayType(one))
+
+
+def _named(frame: Any, name: str) -> Any:
     count = frame.columns.count(name)
     if count == 1:
-        return
+        return frame[quoted(name)]
     if count:
         raise DataError(f"Column {name!r}: the DataFrame has {count} of that name; rename them.")
-    hint = did_you_mean(name, frame.columns)
-    raise DataError(
-        f"The DataFrame has no column {name!r}.{hint} It has {', '.join(frame.columns)}."
-    )
+    try:
+        value = functions.col(name)
+        # Spark knows only now whether there is one: of another case, or inside of a struct.
+        frame.select(value)
+    except AnalysisException:
+        hint = did_you_mean(name, frame.columns)
+        raise DataError(
+            f"The DataFrame has no column {name!r}.{hint} It has {', '.join(frame.columns)}."
+        ) from None
+    return value
 
 
-def check_type(name: str, kind: Any, shaped: bool) -> None:
+def _as_numbers(value: Any, kind: Any) -> tuple[Any, Any]:
+    """Return decimals, dates (seconds since 1970, in the session's time zone) as doubles."""
+    if isinstance(kind, types.DateType | types.TimestampNTZType):
+        kind, value = types.TimestampType(), value.cast("timestamp")
+    if isinstance(kind, types.TimestampType | types.DecimalType):
+        return types.DoubleType(), value.cast("double")
+    if isinstance(kind, types.ArrayType) and isinstance(kind.elementType, types.DecimalType):
+        return types.ArrayType(types.DoubleType()), value.cast("array<double>")
+    return kind, value
+
+
+def check_type(column: Column, shaped: bool) -> None:
     """Refuse a column whose values cannot be fed."""
+    name, kind = column.name, column.kind
     if isinstance(kind, types.BinaryType):
         if not shaped:
             raise DataError(
@@ -49,13 +137,20 @@ def check_type(name: str, kind: Any, shaped: bool) -> None:
             )
     elif dtype_of(kind) is None:
         raise DataError(
-            f"Column {name!r} is {kind.simpleString()}: expected numbers, booleans, arrays of "
-            "them, vectors, or raw bytes. Cast it, or index strings with a StringIndexer."
+            f"Column {name!r} is {kind.simpleString()}: expected numbers, booleans, times, arrays "
+            f"of numbers, vectors, or raw bytes. {_remedy(name, kind)}"
         )
 
 
-def check_flat(name: str, kind: Any) -> None:
+def _remedy(name: str, kind: Any) -> str:
+    if isinstance(kind, types.MapType):
+        return f'Take values by their keys, such as F.element_at("{name}", "key").'
+    return "Cast it, or index strings with a StringIndexer."
+
+
+def check_flat(column: Column) -> None:
     """Refuse to fill up a column that does not hold arrays of numbers."""
+    name, kind = column.name, column.kind
     if not isinstance(kind, types.ArrayType) or type(kind.elementType) not in DTYPES:
         raise DataError(
             f"pad: expected a column of arrays of numbers, got {name!r}, which is "
@@ -87,18 +182,18 @@ def is_vector(kind: Any) -> bool:
     return type(kind).__name__ == "VectorUDT"
 
 
-def expression(frame: Any, name: str, pad: int | None, feed: Feed | None) -> Any:
+def expression(given: Column, pad: int | None, feed: Feed | None) -> Any:
     """Return a column as Spark is to send it: a vector in parts, an array filled up."""
-    column, kind = frame[quoted(name)], frame.schema[name].dataType
+    column, kind = given.value, given.kind
     if is_vector(kind):
         parts = _parts(column, feed is not None and feed.dtype == "float32")
         # Without the condition a null would have parts, too.
-        return functions.when(column.isNotNull(), parts).alias(name)
+        return functions.when(column.isNotNull(), parts)
     if pad is None:
         return column
     zero, size = functions.lit(0).cast(kind.elementType), functions.size(column)
     filled = functions.concat(column, functions.array_repeat(zero, functions.lit(pad) - size))
-    return functions.when(size < pad, filled).otherwise(column).alias(name)
+    return functions.when(size < pad, filled).otherwise(column)
 
 
 def _parts(vector: Any, single: bool) -> Any:
