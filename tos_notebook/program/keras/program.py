@@ -5,7 +5,6 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -53,11 +52,12 @@ class KerasProgram(Program):
     model : keras.Model
         Built and compiled. A record's fields are its inputs, then its labels, one for each
         output: by name where names are given, else in the order of `feeds`, in which the model
-        was defined. A feed has the name of its input or output; one alone that the user has not
-        named is ``x`` or ``y``.
+        was defined. Data of inputs alone train a model whose own steps need no labels. A feed has
+        the name of its input or output; one alone that the user has not named is ``x`` or ``y``.
     labels : int, optional
-        How many labels a record has; one for each output by default. 0 for a model whose own
-        ``train_step`` needs none.
+        How many labels a record has; by default one for each output, or none if the data have
+        none and the model does without: by a ``train_step`` or ``compute_loss`` of its own, or
+        compiled without a loss, for ``add_loss``.
     weights : bool
         Whether a record has one more field after its labels: how much it counts in the loss.
     class_weight : mapping of int to float, optional
@@ -111,8 +111,16 @@ class KerasProgram(Program):
 
     def expect_classes(self, count: int) -> None:
         """Let labels be checked to be whole numbers from 0 to `count` - 1."""
-        labels = self._fields.labels
-        self._fields.labels = tuple(replace(feed, classes=count) for feed in labels)
+        self._fields.expect_classes(count)
+
+    @property
+    def rows_of_batch(self) -> int | None:
+        """See `Program.rows_of_batch`: what ``keras.Input(batch_shape=...)`` says."""
+        return structure.rows_of_batch(self._model)
+
+    def with_labels(self, given: bool) -> None:
+        """See `Program.with_labels`."""
+        self._fields.labelled = given
 
     def _lay_out(self) -> None:
         scales = self._scales if self.gradients else ()
@@ -264,6 +272,10 @@ class KerasProgram(Program):
         with eagerly():
             averaged = self._averages.finish()
         return averaged or any(weight.constraint is not None for weight in self._weights)
+
+    def require_measuring(self) -> None:
+        """See `Program.require_measuring`."""
+        self._measuring.require()
 
     def pack_measure(self, columns: Sequence[ColumnSpec], target: Path) -> None:
         """See `Program.pack_measure`."""
