@@ -46,7 +46,7 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
     ----------
     model : keras.Model or callable
         A built and compiled model with one output; or a function without parameters that returns
-        one, for models with layers of one's own that are not registered with Keras.
+        one, for models that Keras cannot make again of their configuration.
     featuresCol : str
         A vector, an array, a number or raw bytes; flat ones get the shape of the model's input.
     inputCols : list of str
