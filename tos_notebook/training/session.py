@@ -101,7 +101,7 @@ class TrainingSession:
     def __init__(self, given: SessionArguments) -> None:
         self._options = pick(SessionOptions, vars(given)).checked()
         self._unbuilt: Any = given.program if is_unbuilt(given.program) else None
-        program = None if self._unbuilt else captured(given.program, self._options)
+        known = None if self._unbuilt is not None else captured(given.program, self._options)
         sc = connect(given.spark, warm_up=False).sparkContext
         self._ask = asking(sc)
         self._host = given.server_host or contact_host(sc)
@@ -124,7 +124,7 @@ class TrainingSession:
             ask=self._ask,
             look=look,
         )
-        self._known = None if program is None else self._made(program)
+        self._known = None if known is None else self._made(known)
         self._run: Run | None = None
         self._closed = False
         # Whether the session is over when its run is.
