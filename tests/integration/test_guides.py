@@ -211,7 +211,7 @@ def adversaries() -> Any:
     return model
 
 
-@pytest.mark.parametrize("kind", ["array", "rdd", "frame"])
+@pytest.mark.parametrize("kind", ["array", "rdd", "frame", "dataset"])
 def test_adversaries_train_with_an_optimizer_each_on_images_alone(
     spark_context: Any, train: Train, digits: Digits, kind: str
 ) -> None:
@@ -223,6 +223,14 @@ def test_adversaries_train_with_an_optimizer_each_on_images_alone(
         spark = tos.connect(spark_context, warm_up=False)
         frame = spark.createDataFrame([(row.tolist(),) for row in pixels], "pixels array<float>")
         data = tos.columns(frame, "pixels")
+    elif kind == "dataset":
+
+        def data(context: Any) -> Any:
+            import tensorflow as tf
+
+            whole = tf.data.Dataset.from_tensor_slices(pixels)
+            return whole.shard(context.partitions, context.partition)
+
     model = adversaries()
     before = [part.get_weights()[0] for part in (model.discriminator, model.generator)]
     run = train(model, **OPTIONS).run(data, epochs=2)

@@ -11,7 +11,7 @@ from ..data.dataframe.frame import FrameColumns
 from ..data.described import DataDescription
 from ..data.source import as_source
 from ..errors import CaptureError
-from ..program.kinds import is_keras
+from ..program.kinds import is_keras, is_sequential
 from ..runtime.eager import eagerly
 
 
@@ -46,7 +46,7 @@ def build(model: Any, sc: Any, data: Any) -> None:
     try:
         with eagerly():
             # A call would fix how many rows a Sequential takes.
-            if _is_sequential(model) and not isinstance(rows, Mapping | list):
+            if is_sequential(model) and not isinstance(rows, Mapping | list):
                 model.build((None, *rows.shape[1:]))
             model(rows)
     except Exception as error:
@@ -55,12 +55,6 @@ def build(model: Any, sc: Any, data: Any) -> None:
             f"the data, {_text(rows)}. Give it a keras.Input, or call it once on a batch. It "
             f"says: {error}"
         ) from error
-
-
-def _is_sequential(model: Any) -> bool:
-    import keras
-
-    return isinstance(model, keras.Sequential)
 
 
 def _rows(sc: Any, data: Any) -> Any:
