@@ -39,6 +39,12 @@ WEIGHTS = (
 )
 """What most often is one field too many."""
 
+LABELS = (
+    " The model's loss compares what it returns with a label. An autoencoder takes its input as "
+    "the label, too: (x, x), or one column as features and label."
+)
+"""What may be one field too few."""
+
 
 def check_columns(found: Sequence[ColumnSpec], expected: Sequence[Feed]) -> None:
     """Check that records fit the feeds of a program.
@@ -53,7 +59,7 @@ def check_columns(found: Sequence[ColumnSpec], expected: Sequence[Feed]) -> None
         raise ShapeMismatch(
             f"Expected records of {len(expected)} fields, one for each feed "
             f"({', '.join(feed.name for feed in expected)}); got {len(found)} fields."
-            + (WEIGHTS if len(found) == len(expected) + 1 else "")
+            + {1: WEIGHTS, -1: LABELS}.get(len(found) - len(expected), "")
         )
     for field, (column, feed) in enumerate(zip(found, expected, strict=True)):
         fits = _shape_fits(column.shape, feed.shape)

@@ -25,6 +25,11 @@ class DataDescription(ABC):
             The program's.
         """
 
+    @property
+    def labelled(self) -> bool:
+        """Whether they have labels, as far as the description says."""
+        return True
+
     def unlooked(self) -> DataDescription:
         """Return the same, without a look at rows before the run if the program says enough.
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..blocks.feeds import Feed, check_values
 from ..blocks.naming import Field, flattened
 from ..blocks.source import DataSource
@@ -77,14 +79,35 @@ def as_source(
     )
 
 
+def has_labels(data: Any, feeds: Sequence[Feed]) -> bool:
+    """Return whether records have more than inputs, as far as can be seen without a look at rows.
+
+    Parameters
+    ----------
+    data : object
+        As `as_source` takes it, or what it has returned, which knows better.
+    feeds : sequence of Feed
+        The program's.
+    """
+    if isinstance(data, DataDescription):
+        return data.labelled
+    inputs = sum(feed.part == "inputs" for feed in feeds)
+    if isinstance(data, DataSource):
+        return len(data.columns) > inputs
+    parts = (data,) if isinstance(data, Mapping | np.ndarray) else data
+    if not isinstance(parts, tuple | list):
+        return True
+    return sum(len(part) if isinstance(part, Mapping) else 1 for part in parts) > inputs
+
+
 def named_arrays(data: Any, ports: Sequence[Field]) -> Any:
     """Return arrays in the order of the ports, if there are dictionaries of arrays among them.
 
     Parameters
     ----------
     data : object
-        A dictionary, a tuple or list with some, such as ``({"left": x1, "right": x2}, y)``; all
-        else is returned as it is.
+        One array for the only port, a dictionary, or a tuple or list with some, such as
+        ``({"left": x1, "right": x2}, y)``; all else is returned as it is.
     ports : sequence of Field
 
     Raises
@@ -92,6 +115,8 @@ def named_arrays(data: Any, ports: Sequence[Field]) -> Any:
     ShapeMismatch
         The keys are not the ports' names.
     """
+    if isinstance(data, np.ndarray):
+        return (data,)
     parts = (data,) if isinstance(data, Mapping) else data
     if not isinstance(parts, tuple | list) or not any(isinstance(p, Mapping) for p in parts):
         return data

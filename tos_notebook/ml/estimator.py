@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +46,7 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
     ----------
     model : keras.Model or callable
         A built and compiled model with one output; or a function without parameters that returns
-        one, for models with layers of one's own that are not registered with Keras.
+        one, for models that Keras cannot make again of their configuration.
     featuresCol : str
         A vector, an array, a number or raw bytes; flat ones get the shape of the model's input.
     inputCols : list of str
@@ -140,16 +139,18 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
         return source
 
     def _fit(self, dataset: Any) -> TensorModel:
-        from ..program.capture import capture
         from ..program.keras.outputs import head_of
+        from ..program.keras.program import KerasProgram
 
         model = self._source().fresh()
         head = head_of(model, self.kind)
-        program = capture(model, weights=self.given("weightCol") is not None)
+        program = KerasProgram(model, weights=self.given("weightCol") is not None)
         # Says what is wrong with the columns before they are split.
         self._columns(dataset, program)
         self._refuse_numbers(dataset, head)
-        _expect_classes(program, head)
+        if head.classes is not None and head.zero_one:
+            # The loss alone would take others than 0 and 1, too.
+            program.expect_classes(head.classes)
         if self.given("learningRate") is not None and not program.has_learning_rate:
             raise ConfigError(
                 "learningRate: expected a model compiled with a number as learning rate, got one "
@@ -218,15 +219,6 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
                 f"{head.shape[-1]} values, got {kind.simpleString()}. Compile the model with "
                 'loss="sparse_categorical_crossentropy", which takes the class itself.'
             )
-
-
-def _expect_classes(program: Program, head: Head) -> None:
-    """Let labels of two classes be checked: the loss alone would take others, too."""
-    if head.classes is not None and head.zero_one:
-        at = len(program.inputs)
-        feeds = list(program.feeds)
-        feeds[at] = replace(feeds[at], classes=head.classes)
-        program.feeds = tuple(feeds)
 
 
 def _indicator(dataset: Any, name: str) -> Any:

@@ -37,9 +37,11 @@ class ModelSource:
     def __init__(self, model: Any) -> None:
         from ..program.capture import capture
         from ..program.export.saving import keras_file
+        from ..program.keras.own_objects import own_objects
 
         self._make: Callable[[], Any] | None = None
         self._first: list[Array] | None = None
+        self._own: dict[str, Any] = {}
         if is_keras(model):
             self._name = str(model.name)
             self._folder = temporary.directory("tos-ml-")
@@ -48,6 +50,7 @@ class ModelSource:
             # whose state Keras would not find in the file otherwise.
             capture(model)
             keras_file(model, self._file)
+            self._own = own_objects(model)
         elif callable(model):
             self._make = model
             self._name = getattr(model, "__name__", type(model).__name__)
@@ -68,7 +71,9 @@ class ModelSource:
         from ..program.keras.serving import read_compiled
 
         with _making:
-            return read_compiled(self._file) if self._make is None else self._made(self._make)
+            if self._make is not None:
+                return self._made(self._make)
+            return read_compiled(self._file, self._own)
 
     def _made(self, make: Callable[[], Any]) -> Any:
         from ..program.keras.serving import set_values, values_of

@@ -48,6 +48,8 @@ class SavedProgram(Program):
         self.sessions = spec.sessions
         model = model.for_gradients() if model is not None and spec.gradients else model
         self._model = model
+        if model is not None:
+            model.with_labels(any(feed.part == "labels" for feed in self.feeds))
         kept = Path(self._folder.name, "saved.zip")
         shutil.copyfile(archive, kept)
         self._exported[tuple(columns), self.frozen] = kept

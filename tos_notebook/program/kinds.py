@@ -23,6 +23,12 @@ def is_keras(value: Any) -> bool:
     return keras is not None and isinstance(value, keras.Model)
 
 
+def is_sequential(value: Any) -> bool:
+    """Whether a value is a Keras model that is a list of layers."""
+    keras = sys.modules.get("keras")
+    return keras is not None and isinstance(value, keras.Sequential)
+
+
 def is_module(value: Any) -> bool:
     """Whether it holds variables, or is some; those of a graph do not count."""
     tf, keras = sys.modules.get("tensorflow"), sys.modules.get("keras")

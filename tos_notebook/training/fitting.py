@@ -6,7 +6,7 @@ from ..blocks.sampling import Sampler
 from ..blocks.source import DataSource
 from ..coordination.settings import Settings
 from ..data.stream import StreamSource
-from ..errors import ConfigError
+from ..errors import ConfigError, ShapeMismatch
 from ..strategies.base import Strategy
 from .options import RunOptions
 
@@ -27,6 +27,41 @@ def require_slots(settings: Settings, partitions: int, slots: int) -> None:
             f"each of the {partitions} partitions at once. It runs {slots}. "
             f"Lay the rows out in at most {slots}, give Spark more slots, or train with "
             "strategy='ps'."
+        )
+
+
+def require_whole_batches(rows: int | None, batch_size: int, source: DataSource) -> None:
+    """Refuse batches of another size than a program takes, as far as that is known before.
+
+    Parameters
+    ----------
+    rows : int or None
+        Of each batch; None for any number.
+    batch_size : int
+    source : DataSource
+        In the layout that is trained first.
+
+    Raises
+    ------
+    ConfigError
+        `batch_size` is another one.
+    ShapeMismatch
+        The last batch of a partition would be smaller.
+    """
+    if rows is None:
+        return
+    if batch_size != rows:
+        raise ConfigError(
+            f"batch_size: expected {rows}, the batch that the model's input is made for; got "
+            f"{batch_size}. Give batch_size={rows}, or make the input by its shape, without "
+            "batch_shape."
+        )
+    count, each = source.samples, rows * source.partitions
+    if count is not None and count % each:
+        raise ShapeMismatch(
+            f"The model's input takes batches of {rows} rows: expected a multiple of {each} rows "
+            f"in {source.partitions} partitions, got {count}. Leave {count % each} out, or make "
+            "the input by its shape, without batch_shape."
         )
 
 

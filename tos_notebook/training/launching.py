@@ -19,7 +19,7 @@ from ..coordination.job_span import DataLayout
 from ..coordination.settings import Settings, StrategySettings
 from ..coordination.snapshots import RunPosition
 from ..data.dealing import deal, undealt
-from ..data.source import as_source
+from ..data.source import as_source, has_labels
 from ..errors import ConfigError, InvalidTransition
 from ..program.capture import capture
 from ..program.export.base import Program
@@ -27,7 +27,12 @@ from .checkpoint.contents import require_known
 from .checkpoint.writer import CheckpointWriter
 from .epochs import RunPlan
 from .factory import RunFactory, RunRequest, new_run_id, runs_on, without_looks
-from .fitting import require_participants, require_samples, require_slots
+from .fitting import (
+    require_participants,
+    require_samples,
+    require_slots,
+    require_whole_batches,
+)
 from .observers.build import Observers, build
 from .options import CheckedOptions, ObserverOptions, RunOptions
 from .parts import Resumed
@@ -240,8 +245,12 @@ def _laid_out(
     if layout is not None:
         return came, held_out, came, layout
     if options.deals:
-        return came, held_out, deal(factory.sc, came, partitions, options.seed), None
-    return came, held_out, undealt(came, partitions), None
+        first = deal(factory.sc, came, partitions, options.seed)
+    else:
+        first = undealt(came, partitions)
+    size = factory.options.batch_size
+    require_whole_batches(factory.program.rows_of_batch, size, first)
+    return came, held_out, first, None
 
 
 def split_off(source: DataSource, options: RunOptions) -> tuple[DataSource, DataSource | None]:
@@ -262,7 +271,10 @@ def _as_they_come(
     data = without_looks(factory.sc, data)
     wanted = getattr(partitioner, "num_partitions", None) if partitions is None else partitions
     count = slots if wanted is None else at_least_one("partitions", wanted)
-    source = as_source(factory.sc, data, count, factory.program.feeds)
+    program = factory.program
+    program.with_labels(has_labels(data, program.feeds))
+    source = as_source(factory.sc, data, count, program.feeds)
+    program.with_labels(has_labels(source, program.feeds))
     if partitioner is None:
         return source, None
     return source, DataLayout(wanted or source.partitions, partitioner, 0)

@@ -20,7 +20,8 @@ from ..cluster.storage import Storage
 from ..combiners import as_combiner
 from ..coordination.server import RunServer
 from ..coordination.settings import Settings
-from ..errors import InvalidTransition, SessionClosed, TosError
+from ..errors import CaptureError, InvalidTransition, SessionClosed, TosError
+from ..program.export.base import Program
 from ..transport.auth import new_secret
 from .checkpoint.writer import CheckpointWriter
 from .factory import RunFactory, RunRequest, asking
@@ -49,6 +50,7 @@ from .options.arguments import SessionArguments, StartArguments
 from .parts import Resumed
 from .run import Run
 from .swapping import renew
+from .unbuilt import build, is_unbuilt
 
 _STARTED = options_of(RunOptions, ObserverOptions)
 
@@ -65,7 +67,8 @@ class TrainingSession:
     spark : SparkSession or SparkContext
         As `tos_notebook.connect` returns it.
     program : Program or keras.Model
-        As `tos_notebook.capture` returns it.
+        As `tos_notebook.capture` returns it, or the model. The first run makes the weights of a
+        model that has none, by the shapes of its data.
     server_host : str, optional
         The address of this process that executors can reach: behind address translation the
         outer one. By default the setting ``spark.tos.server.host``, else Spark's own choice for
@@ -97,7 +100,8 @@ class TrainingSession:
     @takes(SessionArguments)
     def __init__(self, given: SessionArguments) -> None:
         self._options = pick(SessionOptions, vars(given)).checked()
-        self.program = captured(given.program, self._options)
+        self._unbuilt: Any = given.program if is_unbuilt(given.program) else None
+        known = None if self._unbuilt is not None else captured(given.program, self._options)
         sc = connect(given.spark, warm_up=False).sparkContext
         self._ask = asking(sc)
         self._host = given.server_host or contact_host(sc)
@@ -105,19 +109,22 @@ class TrainingSession:
         look = probe(sc, self._host, port)
         self._directory = given.checkpoint_dir
         storage = Storage(sc, given.checkpoint_dir or temporary_directory(sc))
+        self._files = storage.uri
         secret = new_secret()
         self._server = RunServer(secret, listening_host(self._host), port, encrypts_loopback(sc))
-        self._factory = RunFactory(
+        self._sc = sc
+        self._made = partial(
+            RunFactory,
             sc,
-            self.program,
-            storage,
-            self._server,
-            self._host,
-            secret,
-            self._options,
-            self._ask,
-            look,
+            storage=storage,
+            server=self._server,
+            host=self._host,
+            secret=secret,
+            options=self._options,
+            ask=self._ask,
+            look=look,
         )
+        self._known = None if known is None else self._made(known)
         self._run: Run | None = None
         self._closed = False
         # Whether the session is over when its run is.
@@ -133,6 +140,33 @@ class TrainingSession:
     @combiner.setter
     def combiner(self, value: Any) -> None:
         self._options = replace(self._options, combiner=as_combiner(value)).checked()
+
+    @property
+    def _factory(self) -> RunFactory:
+        if self._known is None:
+            raise CaptureError(
+                f"Model {self._unbuilt.name!r} has no weights yet. The first run makes them by its "
+                "data. To have them before, give it a keras.Input, or call it once on a batch."
+            )
+        return self._known
+
+    @property
+    def program(self) -> Program:
+        """What is trained.
+
+        Raises
+        ------
+        CaptureError
+            The model has no weights before its first run.
+        """
+        return self._factory.program
+
+    def _build(self, data: Any) -> None:
+        """Make the model's weights, and capture it, if that is still to be done."""
+        if self._known is None:
+            look = partial(build, self._unbuilt, self._sc, data)
+            self._ask("the first rows of the data", look)
+            self._known = self._made(captured(self._unbuilt, self._options))
 
     @property
     def closed(self) -> bool:
@@ -179,12 +213,12 @@ class TrainingSession:
         if options.every is not None:
             require_directory(self._directory, options)
             own.require_saveable()
-        storage = self._factory.storage.uri
-        with self._lock, spoken(), announced(f"Spark, the data, or the files in {storage}"):
+        with self._lock, spoken(), announced(f"Spark, the data, or the files in {self._files}"):
             if self._closed:
                 raise SessionClosed("This session was closed; create another TrainingSession.")
             if self._run is not None:
                 refuse_if_active(self._run)
+            self._build(given.data)
             refuse_without_state(self.program, self._options)
             request, observers = first_request(
                 self._factory, own, given.data, options, observer_options
@@ -261,7 +295,8 @@ class TrainingSession:
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"serving at {self.address}"
         rule = self._options.strategy if self.combiner is None else self.combiner
-        return f"<TrainingSession {state}: {self.program!r}, {rule!r}>"
+        what = self._unbuilt if self._known is None else self.program
+        return f"<TrainingSession {state}: {what!r}, {rule!r}>"
 
 
 CLOSE_TIMEOUT = 30.0

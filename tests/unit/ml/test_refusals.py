@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -94,11 +95,16 @@ def with_own_layer() -> Any:
     return model
 
 
-def test_layers_of_ones_own_are_registered_or_made_by_a_function(assembled: Any) -> None:
-    with pytest.raises(errors.CaptureError, match="register_keras_serializable"):
-        tos.ml.TensorEstimator(model=with_own_layer()).fit(assembled)
-    fitted = tos.ml.TensorEstimator(model=with_own_layer).fit(assembled)
+def test_layers_of_ones_own_train_as_they_are_and_are_registered_to_be_loaded(
+    assembled: Any, tmp_path: Path
+) -> None:
+    tos.ml.TensorEstimator(model=with_own_layer).fit(assembled)
+    fitted = tos.ml.TensorEstimator(model=with_own_layer()).fit(assembled)
     assert fitted.run.status.samples == 150
+    assert fitted.transform(assembled).select("prediction").count() == 150
+    fitted.write().save(f"file://{tmp_path}/model")
+    with pytest.raises(errors.CaptureError, match="register_keras_serializable"):
+        tos.ml.TensorModel.load(f"file://{tmp_path}/model")
 
 
 def test_a_schedule_has_no_learning_rate_to_set(assembled: Any) -> None:

@@ -316,7 +316,7 @@ class Adversaries(keras.Model):
         self.second = keras.optimizers.Adam(0.01)
 
     def train_step(self, data: Any) -> dict[str, Any]:
-        (x,) = data
+        x = data
         with tf.GradientTape(persistent=True) as tape:
             loss = tf.reduce_mean((self.other(self.one(x)) - x) ** 2)
         for optimizer, part in ((self.optimizer, self.one), (self.second, self.other)):

@@ -77,6 +77,11 @@ class FrameColumns(DataDescription):
         return replace(self, looks=False)
 
     @property
+    def labelled(self) -> bool:
+        """See `DataDescription.labelled`."""
+        return bool(self.label)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """All columns: features, then labels, then the weight."""
         return tuple(name for part in self.parts for name in part)

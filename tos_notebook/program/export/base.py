@@ -101,6 +101,20 @@ class Program(Predictor):
             "strategy='allreduce'."
         )
 
+    @property
+    def rows_of_batch(self) -> int | None:
+        """How many rows every batch must have; None for any number."""
+        return None
+
+    def with_labels(self, given: bool) -> None:
+        """Take records with labels or without, where the model trains with either.
+
+        Parameters
+        ----------
+        given : bool
+            Whether the data of the next run have labels.
+        """
+
     def _lay_out(self) -> None:
         """Set `layout`."""
 
@@ -214,6 +228,14 @@ class Program(Predictor):
 
     @abstractmethod
     def _evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]: ...
+
+    def require_measuring(self) -> None:
+        """Refuse rows to measure, if the program cannot.
+
+        Raises
+        ------
+        UnsupportedProgram
+        """
 
     def pack_measure(self, columns: Sequence[ColumnSpec], target: Path) -> None:
         """Pack what measures rows; see `tos_notebook.program.export.serving.pack_measure`."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from ...errors import UnsupportedProgram
 from ...runtime.eager import eagerly, quiet
 
 CHECKPOINT = "checkpoint"
@@ -14,9 +15,24 @@ CHECKPOINT = "checkpoint"
 
 
 def keras_file(model: Any, target: Path) -> None:
-    """Write one ``.keras`` file: architecture, weights and how it was compiled."""
-    with eagerly():
-        model.save(target)
+    """Write one ``.keras`` file: architecture, weights and how it was compiled.
+
+    Raises
+    ------
+    UnsupportedProgram
+        Something in it does not say how it is made.
+    """
+    try:
+        with eagerly():
+            model.save(target)
+    except NotImplementedError as error:
+        kind = type(model).__name__
+        raise UnsupportedProgram(
+            f"{kind} {model.name!r} cannot be written as a .keras file: a class of your own needs "
+            "get_config where its __init__ takes more than numbers and texts. Add it, save the "
+            "models that it consists of, or save the weights as a checkpoint or .npz. Keras says: "
+            f"{str(error).strip().splitlines()[0]}"
+        ) from error
 
 
 def saved_model(model: Any, target: Path) -> None:

@@ -15,7 +15,7 @@ from ...runtime.eager import eagerly
 from ..export.serving import pack_measure, specs_of
 from ..graph.rebuild import ancestors
 from ..module.parts import mean_of
-from .structure import as_logs
+from .structure import as_logs, require_call
 
 
 class Measuring:
@@ -40,8 +40,13 @@ class Measuring:
             # Of each of these, and the rows at the end; how many there are only a trace tells.
             self._totals = tf.Variable([0.0], shape=[None], dtype=tf.float64)
 
+    def require(self) -> None:
+        """See `Program.require_measuring`."""
+        require_call(self._model, "test_step", "leave the evaluation out")
+
     def pack(self, columns: Sequence[ColumnSpec], target: Path) -> None:
         """See `Program.pack_measure`."""
+        self.require()
         weights = [weight.value for weight in self._model.weights]
         pack_measure(self._step, columns, self._state, weights, self._reset, target)
 
@@ -57,6 +62,7 @@ class Measuring:
         Keras's own ``evaluate`` copies all of them each time, which costs more than to
         measure them.
         """
+        self.require()
         step = self._compile(describe(tuple(columns)))
         self._reset()
         for batch in dense_batches(columns, batch_size):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -36,7 +35,7 @@ from ..export.saving import keras_file, model_checkpoint, saved_model
 from ..export.step import Optimizing, RunningMetrics, Step, Traced, layout_of, trace, values_of
 from . import structure
 from .averages import Averages
-from .class_weights import ClassWeights
+from .fields import Fields
 from .measuring import Measuring, running_of
 from .serving import serve_keras
 
@@ -53,11 +52,12 @@ class KerasProgram(Program):
     model : keras.Model
         Built and compiled. A record's fields are its inputs, then its labels, one for each
         output: by name where names are given, else in the order of `feeds`, in which the model
-        was defined. A feed has the name of its input or output; one alone that the user has not
-        named is ``x`` or ``y``.
+        was defined. Data of inputs alone train a model whose own steps need no labels. A feed has
+        the name of its input or output; one alone that the user has not named is ``x`` or ``y``.
     labels : int, optional
-        How many labels a record has; one for each output by default. 0 for a model whose own
-        ``train_step`` needs none.
+        How many labels a record has; by default one for each output, or none if the data have
+        none and the model does without: by a ``train_step`` or ``compute_loss`` of its own, or
+        compiled without a loss, for ``add_loss``.
     weights : bool
         Whether a record has one more field after its labels: how much it counts in the loss.
     class_weight : mapping of int to float, optional
@@ -100,27 +100,27 @@ class KerasProgram(Program):
         self._lay_out()
         self._state = [v for optimizer in self._optimizers for v in state_of(optimizer)]
         self.optimizer_state = tuple(v.path for v in self._state)
-        self._inputs = structure.inputs_of(model)
-        self._outputs = getattr(structure.functional(model), "_outputs_struct", None)
-        inputs = tuple(structure.leaves(self._inputs))
-        self._features = len(inputs)
-        count = len(structure.leaves(self._outputs)) if labels is None else labels
-        names = structure.labels_of(model, count)
-        classes = structure.classes_of(model, count)
+        self._fields = Fields(model, labels, weights, class_weight, preprocess)
         self._preprocess = preprocess
-        if preprocess is not None:
-            # What comes in may be of any shape and dtype that it takes.
-            inputs = tuple(FeedSpec(feed.name, None, None) for feed in inputs)
-        self._class_weights = None if class_weight is None else ClassWeights(class_weight, count)
-        self._measuring = Measuring(model, self._fed)
-        self._labels = count
-        weight = [FeedSpec("sample_weight", None, (), part="weight")] if weights else []
-        known = zip(names, classes, strict=True)
-        self.feeds = (
-            *(replace(feed, part="inputs") for feed in inputs),
-            *(FeedSpec(name, None, None, number, "labels") for name, number in known),
-            *weight,
-        )
+        self._measuring = Measuring(model, self._fields.batch)
+
+    @property
+    def feeds(self) -> tuple[FeedSpec, ...]:  # type: ignore[override]
+        """See `Program.feeds`."""
+        return self._fields.all
+
+    def expect_classes(self, count: int) -> None:
+        """Let labels be checked to be whole numbers from 0 to `count` - 1."""
+        self._fields.expect_classes(count)
+
+    @property
+    def rows_of_batch(self) -> int | None:
+        """See `Program.rows_of_batch`: what ``keras.Input(batch_shape=...)`` says."""
+        return structure.rows_of_batch(self._model)
+
+    def with_labels(self, given: bool) -> None:
+        """See `Program.with_labels`."""
+        self._fields.labelled = given
 
     def _lay_out(self) -> None:
         scales = self._scales if self.gradients else ()
@@ -183,22 +183,9 @@ class KerasProgram(Program):
         exchanged = [w.value for w in self._exchanged]
         return traced, recorder.cut(traced.function, exchanged, as_one_optimizer)
 
-    def _fed(self, batch: Sequence[tf.Tensor], training: bool = False) -> tuple[Any, ...]:
-        """Return what the model's own steps take."""
-        end = self._features + self._labels
-        # In the structures (tensor, list, dict) that the model expects.
-        x = structure.pack(self._inputs, batch[: self._features])
-        y = structure.pack(self._outputs, batch[self._features : end])
-        weight = batch[end] if len(self.feeds) > end else None
-        x = x if self._preprocess is None else self._preprocess(x)
-        if training and self._class_weights is not None:
-            by_class = self._class_weights(y)
-            weight = by_class if weight is None else by_class * tf.cast(weight, tf.float32)
-        return tuple(part for part in (x, y, weight) if part is not None)
-
     def _apply(self, *batch: tf.Tensor) -> dict[str, tf.Tensor]:
         try:
-            logs = self._model.train_step(self._fed(batch, training=True))
+            logs = self._model.train_step(self._fields.batch(batch, training=True))
         except ValueError as error:
             if not _raised_in_keras(error):
                 raise
@@ -212,22 +199,16 @@ class KerasProgram(Program):
     @property
     def inputs(self) -> tuple[FeedSpec, ...]:
         """See `Predictor.inputs`."""
-        return self.feeds[: self._features]
+        return self._fields.inputs
 
     @property
     def record(self) -> Mapping[str, tuple[FeedSpec, ...]]:
         """See `Program.record`."""
-        end = self._features + self._labels
-        parts = {
-            "inputs": self.inputs,
-            "labels": self.feeds[self._features : end],
-            "weight": self.feeds[end:],
-        }
-        return {name: feeds for name, feeds in parts.items() if feeds}
+        return self._fields.parts
 
     def serve(self, columns: Sequence[ColumnSpec], target: Path) -> None:
         """See `Predictor.serve`."""
-        serve_keras(self._model, self._inputs, columns, target, self._preprocess)
+        serve_keras(self._model, self._fields.struct, columns, target, self._preprocess)
 
     @property
     def _learning_rate(self) -> Any:
@@ -291,6 +272,10 @@ class KerasProgram(Program):
         with eagerly():
             averaged = self._averages.finish()
         return averaged or any(weight.constraint is not None for weight in self._weights)
+
+    def require_measuring(self) -> None:
+        """See `Program.require_measuring`."""
+        self._measuring.require()
 
     def pack_measure(self, columns: Sequence[ColumnSpec], target: Path) -> None:
         """See `Program.pack_measure`."""

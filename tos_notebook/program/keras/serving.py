@@ -15,7 +15,7 @@ from ...common.arrays import Array
 from ...errors import CaptureError
 from ...runtime.eager import eagerly
 from ..export.serving import serve, specs_of
-from .structure import functional, leaves, named_plainly, pack
+from .structure import functional, leaves, named_plainly, pack, require_call
 
 
 def serve_keras(
@@ -41,6 +41,7 @@ def serve_keras(
     finish : callable, optional
         Makes the outputs of what it returns.
     """
+    require_call(model, "predict_step", "predict with one of its parts: tos.load_model(part)")
 
     def predict(*batch: tf.Tensor) -> Mapping[str, tf.Tensor]:
         x = pack(struct, batch)
@@ -82,13 +83,21 @@ def read_keras(file: Path) -> Any:
             return keras.models.load_model(file, compile=False)
     except (ValueError, TypeError) as error:
         raise CaptureError(
-            f"{file.name} cannot be read as a Keras model: {error} For layers of your own, give "
-            "the model itself: tos.load_model(keras.models.load_model(path, custom_objects=...))."
+            f"{file.name} cannot be read as a Keras model. For layers of your own, give the model "
+            "itself: tos.load_model(keras.models.load_model(path, custom_objects=...)). Or put "
+            "@keras.saving.register_keras_serializable() above their classes. Keras says: "
+            f"{_cause(error)}"
         ) from error
 
 
-def read_compiled(file: Path) -> Any:
+def read_compiled(file: Path, own: Mapping[str, Any] | None = None) -> Any:
     """Return the model in a ``.keras`` file, compiled as it was when it was written.
+
+    Parameters
+    ----------
+    file : Path
+    own : mapping of str to object, optional
+        What `own_objects` found of the model that this process has written to the file.
 
     Raises
     ------
@@ -97,13 +106,20 @@ def read_compiled(file: Path) -> Any:
     """
     try:
         with eagerly():
-            return keras.models.load_model(file)
+            return keras.models.load_model(file, custom_objects=own)
     except (ValueError, TypeError) as error:
         raise CaptureError(
-            f"The Keras model cannot be read back from its file: {error} Layers, losses and "
-            "metrics of your own need @keras.saving.register_keras_serializable(), here and "
-            "before the file is read."
+            "The Keras model cannot be read back from its file. Layers, losses and metrics of your "
+            "own need get_config where their __init__ takes arguments, and "
+            "@keras.saving.register_keras_serializable(), here and before the file is read. Keras "
+            f"says: {_cause(error)}"
         ) from error
+
+
+def _cause(error: Exception) -> str:
+    """Return what Keras says without configurations, which come before and after."""
+    cause = str(error).rpartition("Exception encountered: ")[2]
+    return cause.partition("Full object config:")[0].strip()
 
 
 def values_of(model: Any) -> list[Array]:

@@ -41,13 +41,31 @@ def inputs_of(model: Any) -> Any:
     return _filled(built, (FeedSpec(name, None, None) for name in names))
 
 
+def rows_of_batch(model: Any) -> int | None:
+    """Return how many rows each batch must have: those for which layers keep a state."""
+    struct = getattr(functional(model), "_inputs_struct", None)
+    # Any model has the rows of its first call as its input's, and takes others all the same.
+    if struct is None or not any(getattr(p, "stateful", False) for p in model._flatten_layers()):
+        return None
+    return next((tensor.shape[0] for tensor in leaves(struct) if tensor.shape[0]), None)
+
+
+def outputs_of(model: Any) -> Any:
+    """Return the structure of what labels are for: of outputs by name, those that have a loss."""
+    struct: Any = getattr(functional(model), "_outputs_struct", None)
+    named = _keys(struct) if isinstance(model.loss, dict) else []
+    if not named or not set(model.loss) <= set(named):
+        return struct
+    return {name: output for name, output in struct.items() if name in model.loss}
+
+
 def _is_shape(value: Any) -> bool:
     return isinstance(value, tuple | list) and all(isinstance(d, int | None) for d in value)
 
 
 def labels_of(model: Any, count: int) -> list[str]:
     """Return the names of a model's labels, those of its outputs where each has one."""
-    struct = getattr(functional(model), "_outputs_struct", None)
+    struct = outputs_of(model)
     if count and struct is not None and len(leaves(struct)) == count:
         return _names(struct, "y", lambda tensor: _layer(tensor).name)
     return ["y"] if count == 1 else [f"y{i}" for i in range(count)]
@@ -112,7 +130,11 @@ def as_logs(model: Any, method: str, logs: Any) -> dict[str, Any]:
             f"The {method} of model {model.name!r} must return a dict of scalars by "
             f"name, such as {{'loss': loss}}; got {logs!r}."
         )
-    return dict(logs)
+    found: dict[str, Any] = {}
+    for name, value in logs.items():
+        # The result of all metrics that a model is compiled with is such, under one name.
+        found |= value if isinstance(value, Mapping) else {name: value}
+    return found
 
 
 def is_built(model: Any) -> bool:
@@ -141,7 +163,7 @@ def classes_of(model: Any, count: int) -> list[int | None]:
     count : int
         How many labels there are.
     """
-    struct = getattr(functional(model), "_outputs_struct", None)
+    struct = outputs_of(model)
     tensors = [] if struct is None else leaves(struct)
     if len(tensors) != count:
         return [None] * count
@@ -174,6 +196,37 @@ def _classes(given: Any, shape: tuple[int | None, ...]) -> int | None:
     return shape[-1] if known else None
 
 
+def require_call(model: Any, step: str, parts: str) -> None:
+    """Refuse to do what calls a model that has neither a call nor a step of its own for that.
+
+    Parameters
+    ----------
+    model : keras.Model
+    step : {"predict_step", "test_step"}
+    parts : str
+        What to do instead.
+
+    Raises
+    ------
+    UnsupportedProgram
+    """
+    own = [getattr(type(model), name) is not getattr(keras.Model, name) for name in ("call", step)]
+    if not any(own):
+        raise UnsupportedProgram(
+            f"Model {model.name!r} has no call and no {step}, which Keras would need. Add one of "
+            f"them to {type(model).__name__}, or {parts}."
+        )
+
+
+def needs_labels(model: Any) -> bool:
+    """Return whether a model trains by a loss that compares with labels."""
+    own = any(
+        getattr(type(model), name) is not getattr(keras.Model, name)
+        for name in ("train_step", "compute_loss")
+    )
+    return model.loss is not None and not own
+
+
 def check_model(model: Any) -> None:
     """Refuse a model that cannot be trained elsewhere as it is.
 
@@ -196,7 +249,7 @@ def check_model(model: Any) -> None:
     if not is_built(model):
         raise CaptureError(
             f"Model {model.name!r} has no weights yet. Give it a keras.Input, or call it once on "
-            "a batch."
+            "a batch. tos.fit and a session make them by the data of their first run."
         )
     if not model.compiled:
         raise CaptureError(

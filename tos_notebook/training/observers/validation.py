@@ -57,9 +57,12 @@ def validation_rows(sc: Any, data: Any, program: Program, place: str = "driver")
     ------
     DataError, ShapeMismatch
         It does not fit the program.
+    UnsupportedProgram
+        The program does not measure.
     ConfigError
         The data are arrays, which are on the driver already.
     """
+    program.require_measuring()
     source = as_rows(sc, data, 1, program.feeds, use="validation")
     check_columns(source.columns, program.feeds)
     pool = pool_of(sc)

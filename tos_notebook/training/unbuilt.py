@@ -1,0 +1,97 @@
+"""Give a Keras model its weights, which it makes when it knows what rows look like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..data.dataframe.frame import FrameColumns
+from ..data.described import DataDescription
+from ..data.source import as_source
+from ..errors import CaptureError
+from ..program.kinds import is_keras, is_sequential
+from ..runtime.eager import eagerly
+
+
+def is_unbuilt(model: Any) -> bool:
+    """Whether a value is a Keras model that is compiled and has no weights yet."""
+    if not is_keras(model) or not model.compiled:
+        return False
+    from ..program.keras.structure import is_built
+
+    return not is_built(model)
+
+
+def build(model: Any, sc: Any, data: Any) -> None:
+    """Call a model once, on a row of zeros like those of the data, as Keras' ``fit`` does.
+
+    Parameters
+    ----------
+    model : keras.Model
+    sc : SparkContext
+    data : object
+        As for `TrainingSession.start`. The first of two fields is the input, or a mapping of them;
+        of more, all but the last. Columns go by the names that `tos_notebook.columns` has.
+
+    Raises
+    ------
+    CaptureError
+        The model cannot be called on such a row.
+    DataError, ShapeMismatch, ConnectError
+        See `as_source`.
+    """
+    rows = _rows(sc, data)
+    try:
+        with eagerly():
+            # A call would fix how many rows a Sequential takes.
+            if is_sequential(model) and not isinstance(rows, Mapping | list):
+                model.build((None, *rows.shape[1:]))
+            model(rows)
+    except Exception as error:
+        raise CaptureError(
+            f"Model {model.name!r} has no weights yet, and cannot be called on rows like those of "
+            f"the data, {_text(rows)}. Give it a keras.Input, or call it once on a batch. It "
+            f"says: {error}"
+        ) from error
+
+
+def _rows(sc: Any, data: Any) -> Any:
+    """Return a row of zeros in the structure of the inputs."""
+    if isinstance(data, tuple | list | Mapping | np.ndarray):
+        parts = data if isinstance(data, tuple | list) else (data,)
+        inputs = _inputs(parts)
+        if all(isinstance(part, Mapping) or hasattr(part, "shape") for part in inputs):
+            zeros = [_zeros_of(part) for part in inputs]
+            return zeros[0] if len(zeros) == 1 else zeros
+    source = as_source(sc, data, 1)
+    try:
+        columns = [np.zeros((1, *c.shape), c.dtype) for c in source.columns]
+    finally:
+        if source is not data:
+            source.close()
+    names: Any = data.features if isinstance(data, FrameColumns) else None
+    if isinstance(names, Mapping):
+        return dict(zip(names, columns, strict=False))
+    labelled = not isinstance(data, DataDescription) or data.labelled
+    found = columns[: len(names)] if names else _inputs(columns) if labelled else columns
+    return found[0] if len(found) == 1 else found
+
+
+def _inputs(fields: Sequence[Any]) -> Sequence[Any]:
+    return fields[:-1] if len(fields) > 1 else fields
+
+
+def _zeros_of(part: Any) -> Any:
+    if isinstance(part, Mapping):
+        return {name: _zeros_of(value) for name, value in part.items()}
+    return np.zeros((1, *part.shape[1:]), part.dtype)
+
+
+def _text(rows: Any) -> str:
+    if isinstance(rows, Mapping):
+        return ", ".join(f"{name!r} {_text(row)}" for name, row in rows.items())
+    if isinstance(rows, list):
+        return ", ".join(map(_text, rows))
+    return f"{rows.dtype} of shape {rows.shape[1:]}"
