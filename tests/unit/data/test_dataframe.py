@@ -326,7 +326,7 @@ def test_several_columns_of_numbers_are_fed_to_an_only_input(
         FeedSpec("x", "float32", (2,), part="inputs"),
         FeedSpec("y", "int64", (), part="labels"),
     ]
-    good = people.where("number < 7")
+    good = people.where("number < 7").coalesce(1)
     source = as_source(spark_context, columns(good, ["half", "number"], "number"), 1, feeds)
     for x, y in rows_of(source, spark_context):  # type: ignore[arg-type]
         np.testing.assert_array_equal(x, np.stack([y / 2, y], axis=1))

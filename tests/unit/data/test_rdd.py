@@ -291,7 +291,6 @@ def test_as_source_takes_what_users_have(spark_context: Any, source: RddSource) 
 @pytest.mark.parametrize(
     ("data", "named"),
     [
-        (np.zeros((3, 2)), "got ndarray"),
         ([], r"got list of \[\]"),
         (([1, 2], [3, 4]), r"got tuple of \['list'\]"),
         ("train.csv", "got str"),
