@@ -17,6 +17,7 @@ from ..common.rows import Rows
 from ..readable import free_name
 from ..steering.links import LinkRates
 from ..steering.status import Progress
+from .by_epoch import by_epoch
 from .pace import PaceMeter, Paces
 from .steered import SteeringLog
 from .tally import Tally, Totals, WorkerKey, WorkerTally
@@ -169,6 +170,11 @@ class History:
             for e in self.validated
         ]
         return pd.DataFrame(rows, columns=None if rows else ["time", "epoch", "samples"])
+
+    def epochs(self) -> pd.DataFrame:
+        """Return one row per epoch; see `by_epoch`."""
+        frame = self.frame()
+        return by_epoch(frame, self.validation(), ["loss", *self._metrics])
 
     def workers(self) -> pd.DataFrame:
         """Return one row per executor, host and partition, in this order.

@@ -120,6 +120,11 @@ class Run(SteeredRun):
         return self.parts.history.frame()
 
     @property
+    def epochs(self) -> pd.DataFrame:
+        """A row for each epoch so far; see `tos_notebook.telemetry.by_epoch.by_epoch`."""
+        return self.parts.history.epochs()
+
+    @property
     def validation(self) -> pd.DataFrame:
         """Every evaluation so far; see `tos_notebook.telemetry.history.History.validation`."""
         return self.parts.history.validation()
