@@ -61,9 +61,10 @@ if __name__ == "__main__":
     # What is missing is for the workers to name.
     with suppress(Exception):
         from ..runtime import runner  # noqa: F401
-    with suppress(Exception):
-        import_module(sys.argv[1])
-        from ..worker import task  # noqa: F401
+    # By their names: nothing here depends on them.
+    for name in (sys.argv[1], "tos_notebook.worker.task"):
+        with suppress(Exception):
+            import_module(name)
     os.dup2(stderr, 2)
     os.close(stderr)
     os.close(quiet)
