@@ -45,6 +45,12 @@ def pytest_runtest_teardown() -> None:
         gc.freeze()
 
 
+@pytest.fixture
+def only_own_garbage() -> None:
+    """A collection of garbage looks at the test's own objects: at all of them it takes seconds."""
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def spark_context() -> Iterator[Any]:
     """A Spark with two slots, which retries a failed task as a cluster would."""

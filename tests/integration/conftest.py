@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import pytest
 
 import tos_notebook as tos
 from tests.support.watching import Watch
+from tos_notebook.common.arrays import Buffer
+from tos_notebook.program.export.base import Program
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +41,37 @@ def classifier(rate: float = 0.5) -> Any:
     return model
 
 
-def counter() -> Any:
+@cache
+def _captured(make: Callable[[], Program]) -> tuple[Program, Buffer]:
+    program = make()
+    return program, program.read()
+
+
+def shared(make: Callable[[], Program]) -> Program:
+    """Return a program that is captured once, with its first values.
+
+    Tests that train it one after the other share what is exported, and what workers have loaded.
+    """
+    program, first = _captured(make)
+    program.write(first)
+    return program
+
+
+def captured_classifier() -> Program:
+    """Return `classifier`, captured; shared with other tests."""
+    return shared(_captured_classifier)
+
+
+def _captured_classifier() -> Program:
+    return tos.capture(classifier())
+
+
+def counter() -> Program:
+    """Return `new_counter`, shared with other tests."""
+    return shared(new_counter)
+
+
+def new_counter() -> Program:
     """Return a graph program whose only parameter adds up every row it is trained on.
 
     With a combiner that adds changes, the result is the exact sum over all batches that were

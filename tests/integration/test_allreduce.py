@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,11 @@ RANDOM = np.random.default_rng(0)
 X = RANDOM.normal(size=(ROWS, 6)).astype("float32")
 Y = RANDOM.integers(0, 3, ROWS)
 
+LONG = 40
+"""Epochs, of a run that is killed or stopped before it ends."""
+
 Sessions = Callable[..., tos.TrainingSession]
+Whole = Callable[[str, int], list[bytes]]
 
 
 def model(optimizer: Any, width: int = 8) -> keras.Model:
@@ -46,19 +51,37 @@ def adam() -> Any:
     return keras.optimizers.AdamW(0.01, global_clipnorm=0.5)
 
 
-def in_one_process() -> keras.Model:
-    """Train with batches that hold those of two workers together, in the order of the rows."""
+@cache
+def in_one_process() -> list[np.ndarray]:
+    """Return what batches train that hold those of two workers together, in the rows' order."""
     made = model(adam())
     halves = np.array_split(np.arange(ROWS), 2)
     for _ in range(EPOCHS):
         for start in range(0, len(halves[0]), SIZE):
             rows = np.concatenate([half[start : start + SIZE] for half in halves])
             made.train_on_batch(X[rows], Y[rows])
-    return made
+    weights: list[np.ndarray] = made.get_weights()
+    return weights
 
 
 def bits(trained: keras.Model) -> list[bytes]:
     return [weight.tobytes() for weight in trained.get_weights()]
+
+
+@pytest.fixture(scope="module")
+def whole(spark_context: Any) -> Whole:
+    """Return the bits of a run that nothing disturbs; it is made once for all who compare."""
+
+    @cache
+    def trained(algorithm: str, epochs: int) -> list[bytes]:
+        made, strategy = model(adam()), f"allreduce:{algorithm}"
+        with tos.TrainingSession(
+            spark_context, made, strategy=strategy, batch_size=SIZE
+        ) as session:
+            session.run((X, Y), epochs, partitions=2, seed=3)
+        return bits(made)
+
+    return trained
 
 
 @pytest.mark.parametrize("algorithm", ["star", "auto"])
@@ -72,17 +95,16 @@ def test_two_workers_train_as_keras_does_with_their_batches_together(
     assert run.settings.own.get("chosen_by", algorithm) == algorithm
     assert (run.settings.own["algorithm"] == "star") is (algorithm == "star")
     assert run.settings.own["algorithm"] != "auto"
-    for found, expected in zip(trained.get_weights(), in_one_process().get_weights(), strict=True):
+    for found, expected in zip(trained.get_weights(), in_one_process(), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize(("algorithm", "epochs"), [("star", EPOCHS), ("ring", 40)])
+@pytest.mark.parametrize(("algorithm", "epochs"), [("star", EPOCHS), ("ring", LONG)])
 def test_a_resumed_run_ends_with_the_bits_of_one_that_was_not_stopped(
-    algorithm: str, epochs: int, train: Sessions, spark_context: Any, tmp_path: Path
+    algorithm: str, epochs: int, train: Sessions, whole: Whole, spark_context: Any, tmp_path: Path
 ) -> None:
     options: dict[str, Any] = {"strategy": f"allreduce:{algorithm}", "batch_size": SIZE}
-    whole = model(adam())
-    train(whole, **options).run((X, Y), epochs, partitions=2, seed=3)
+    expected = whole(algorithm, epochs)
 
     watch, stopped = Watch(), model(adam())
     session = train(stopped, checkpoint_dir=str(tmp_path), **options)
@@ -92,28 +114,27 @@ def test_a_resumed_run_ends_with_the_bits_of_one_that_was_not_stopped(
     run.stop()
     session.close()
     assert run.uri is not None
-    assert bits(stopped) != bits(whole)
+    assert bits(stopped) != expected
 
     resumed = model(adam())
     continued = tos.resume(run.uri, program=resumed, spark=spark_context).wait(LIMIT)
     assert continued.state == "finished"
-    assert bits(resumed) == bits(whole)
+    assert bits(resumed) == expected
 
 
 @pytest.mark.parametrize("worker", [0, 1])
-def test_a_worker_that_is_killed_changes_no_bit(worker: int, train: Sessions) -> None:
+def test_a_worker_that_is_killed_changes_no_bit(worker: int, train: Sessions, whole: Whole) -> None:
     options: dict[str, Any] = {"strategy": "allreduce:ring", "batch_size": SIZE}
-    whole, watch = model(adam()), Watch()
-    train(whole, **options).run((X, Y), 200, partitions=2, seed=3)
+    expected = whole("ring", LONG)
 
-    broken = model(adam())
-    run = train(broken, **options).start((X, Y), 200, partitions=2, seed=3, sinks=[watch])
+    broken, watch = model(adam()), Watch()
+    run = train(broken, **options).start((X, Y), LONG, partitions=2, seed=3, sinks=[watch])
     run.chaos(tos.chaos.Kill(worker=worker))
     run.wait(LIMIT)
     assert run.state == "finished"
     assert len(watch.of(WorkerJoined)) == 3
-    assert run.status.samples == 200 * ROWS
-    assert bits(broken) == bits(whole)
+    assert run.status.samples == LONG * ROWS
+    assert bits(broken) == expected
 
 
 def test_a_worker_that_is_killed_while_others_read_its_memory_changes_no_bit(
@@ -135,11 +156,10 @@ def test_a_worker_that_is_killed_while_others_read_its_memory_changes_no_bit(
 
 
 def test_a_worker_that_is_killed_before_it_connects_changes_no_bit(
-    train: Sessions, monkeypatch: pytest.MonkeyPatch
+    train: Sessions, whole: Whole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options: dict[str, Any] = {"strategy": "allreduce:ring", "batch_size": SIZE}
-    whole, broken, watch = model(adam()), model(adam()), Watch()
-    train(whole, **options).run((X, Y), EPOCHS, partitions=2, seed=3)
+    expected, broken, watch = whole("ring", EPOCHS), model(adam()), Watch()
     killed, wait = [], Rendezvous.wait
 
     def kill_one(self: Rendezvous, member: Member, epoch: int) -> Formed | Proceed:
@@ -155,24 +175,27 @@ def test_a_worker_that_is_killed_before_it_connects_changes_no_bit(
     assert len(killed) == 1
     assert len(watch.of(WorkerJoined)) == 3
     assert run.status.samples == EPOCHS * ROWS
-    assert bits(broken) == bits(whole)
+    assert bits(broken) == expected
 
 
 def test_workers_that_cannot_reach_each_other_train_through_the_driver(
-    train: Sessions, spark_context: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    train: Sessions,
+    whole: Whole,
+    spark_context: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    whole, trained, watch = model(adam()), model(adam()), Watch()
-    train(whole, strategy="allreduce:star", batch_size=SIZE).run((X, Y), EPOCHS, partitions=2)
+    expected, trained, watch = whole("star", EPOCHS), model(adam()), Watch()
 
     def unreachable(generation: int, rank: int, hosts: Any, ports: Any, *rest: Any) -> Formed:
         return Formed(generation, rank, hosts, [1] * len(ports), *rest)
 
     monkeypatch.setattr("tos_notebook.coordination.rendezvous.Formed", unreachable)
     session = train(trained, strategy="allreduce", batch_size=SIZE, checkpoint_dir=str(tmp_path))
-    run = session.run((X, Y), EPOCHS, partitions=2, sinks=[watch], checkpoint_every=4)
+    run = session.run((X, Y), EPOCHS, partitions=2, seed=3, sinks=[watch], checkpoint_every=4)
     assert run.state == "finished"
     assert run.status.samples == EPOCHS * ROWS
-    assert bits(trained) == bits(whole)
+    assert bits(trained) == expected
     assert [event.epoch for event in watch.of(StrategySwapped)] == [0]
     assert any("The run goes through the driver from epoch 1" in n for n in run.status.notes)
     assert run.uri is not None

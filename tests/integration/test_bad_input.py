@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
-from tests.integration.conftest import classifier, counter
+from tests.integration.conftest import captured_classifier, counter
 from tests.support.watching import Watch
 from tos_notebook import errors
 from tos_notebook.events import MilestoneCommitted
@@ -32,12 +32,12 @@ def test_settings_out_of_range_are_refused_with_name_and_value(
     train: Train, options: dict[str, Any], text: str
 ) -> None:
     with pytest.raises(errors.ConfigError, match=text):
-        train(classifier(), **options)
+        train(captured_classifier(), **options)
 
 
 @pytest.mark.parametrize("name", ["epochs", "repartition_every", "partitions"])
 def test_counts_below_one_are_refused_at_start(train: Train, digits: Digits, name: str) -> None:
-    session = train(classifier())
+    session = train(captured_classifier())
     with pytest.raises(errors.ConfigError, match=f"{name}.*at least 1.*0"):
         session.start(digits[:2], **{name: 0})
 
@@ -45,14 +45,14 @@ def test_counts_below_one_are_refused_at_start(train: Train, digits: Digits, nam
 def test_an_optimizer_without_state_to_reset_is_refused_at_start(
     train: Train, digits: Digits
 ) -> None:
-    session = train(classifier(), optimizer_state="reset")
+    session = train(captured_classifier(), optimizer_state="reset")
     with pytest.raises(errors.ConfigError, match=r'nothing to reset.*use optimizer_state="keep"'):
         session.start(digits[:2])
 
 
 def test_unknown_combiner_offers_the_nearest_names(train: Train) -> None:
     with pytest.raises(errors.CombinerError, match="dynsgd"):
-        train(classifier(), combiner="dynsdg")
+        train(captured_classifier(), combiner="dynsdg")
 
 
 def test_empty_rdd_is_refused(spark_context: Any, train: Train) -> None:
@@ -73,7 +73,7 @@ def test_empty_rdd_is_refused(spark_context: Any, train: Train) -> None:
 def test_records_that_do_not_fit_the_feeds_are_named(
     spark_context: Any, train: Train, record: Any, text: str
 ) -> None:
-    session = train(classifier())
+    session = train(captured_classifier())
     with pytest.raises(errors.ShapeMismatch, match=text):
         session.start(spark_context.parallelize([record] * 4, 2))
 
@@ -82,7 +82,7 @@ def test_record_that_differs_from_the_first_is_named_by_partition_and_index(
     spark_context: Any, train: Train
 ) -> None:
     records = [(np.zeros(64, np.float32), 1)] * 20 + [(np.zeros(60, np.float32), 1)]
-    session = train(classifier())
+    session = train(captured_classifier())
     with pytest.raises(errors.TosError, match=r"(?s)60") as caught:
         session.run(spark_context.parallelize(records, 2))
     assert "partition 1" in str(caught.value)
@@ -93,7 +93,7 @@ def test_record_that_differs_from_the_first_is_named_by_partition_and_index(
 def test_second_run_on_a_busy_session_is_refused(
     train: Train, digits: Digits, watch: Watch
 ) -> None:
-    session = train(classifier(), batch_size=16, sync_interval=1)
+    session = train(captured_classifier(), batch_size=16, sync_interval=1)
     run = session.start(digits[:2], epochs=100_000, sinks=[watch])
     watch.wait_for(MilestoneCommitted)
     with pytest.raises(errors.InvalidTransition, match=f"{run.run_id}.*stop"):

@@ -82,8 +82,10 @@ def test_sorted_rows_are_learned_as_well_as_by_keras_with_as_many_epochs(
     trains: dict[str, dict[str, Any]], fitted: dict[str, float], name: str, way: str
 ) -> None:
     """With the defaults, on two workers. Undealt rows end some 30 points below."""
-    found = [TASKS[name].accuracy(trains[name][way], seed) for seed in SEEDS]
-    assert mean(found) >= fitted[name] - ALLOWED, found
+    # One seed tells whether the other ways deal out, too: its accuracy is further from the mean.
+    seeds, allowed = (SEEDS, ALLOWED) if way == "arrays" else (SEEDS[:1], 3 * ALLOWED)
+    found = [TASKS[name].accuracy(trains[name][way], seed) for seed in seeds]
+    assert mean(found) >= fitted[name] - allowed, found
 
 
 @pytest.mark.parametrize("kind", ["arrays", "rdd"])

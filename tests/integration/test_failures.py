@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
-from tests.integration.conftest import classifier, counter
+from tests.integration.conftest import captured_classifier, classifier, counter
 from tests.support.watching import Watch
 from tos_notebook.events import (
     MilestoneCommitted,
@@ -82,13 +82,13 @@ def test_a_worker_that_stands_still_loses_its_place_and_no_batch_counts_twice(
             os.kill(stopped[0], signal.SIGSTOP)
 
     session = train(counter(), combiner="downpour", sync="bsp", batch_size=20, sync_interval=1)
-    run = session.start((values,), epochs=50, worker_timeout=3.0, sinks=[watch])
+    run = session.start((values,), epochs=10, worker_timeout=3.0, sinks=[watch])
     made.append(run)
     run.add_sink(stop_once)
     run.wait(120)
     assert stopped
     assert run.state == "finished"
-    assert run.parameters()["total"].tolist() == [50 * values.sum(), 50 * 2000.0]
+    assert run.parameters()["total"].tolist() == [10 * values.sum(), 10 * 2000.0]
     lost = next(e for e in watch.of(WorkerLost) if e.partition == 1)
     assert lost.reason.endswith("(worker_timeout=3)")
     assert any(note.startswith("Partition 1 on executor") for note in run.status.notes)
@@ -195,7 +195,7 @@ def test_a_row_that_is_not_finite_ends_the_run_and_keeps_finite_weights(
     x, y, *_ = digits
     x = x.copy()
     x[700, 3] = np.nan
-    session = train(classifier(), batch_size=32, sync_interval=2)
+    session = train(captured_classifier(), batch_size=32, sync_interval=2)
     with pytest.raises(tos.errors.DataError, match=r"Row 700 of the arrays .* got nan\."):
         session.run((x, y), epochs=2, shuffle=False)
     assert all(
@@ -210,7 +210,7 @@ def test_non_finite_updates_are_left_out_where_the_user_says_so(
     x, y, x_test, y_test = digits
     x = x.copy()
     x[700, 3] = np.nan
-    session = train(classifier(), batch_size=32, sync_interval=2, non_finite="skip")
+    session = train(captured_classifier(), batch_size=32, sync_interval=2, non_finite="skip")
     run = session.run((x, y), epochs=10, sinks=[watch])
     assert len(watch.of(UpdateSkipped)) == 10
     assert run.evaluate(x_test, y_test)["accuracy"] > 0.85
@@ -250,7 +250,7 @@ def test_closing_a_session_stops_its_run_and_keeps_the_weights(
     spark_context: Any, train: Train, digits: Digits, watch: Watch
 ) -> None:
     x, y, *_ = digits
-    session = train(classifier(), batch_size=16, sync_interval=1)
+    session = train(captured_classifier(), batch_size=16, sync_interval=1)
     run = session.start((x, y), epochs=100_000, sinks=[watch])
     watch.wait_for(MilestoneCommitted, 5)
     session.close()

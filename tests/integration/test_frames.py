@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
-from tests.integration.conftest import classifier, counter
+from tests.integration.conftest import captured_classifier, counter
 from tests.support.watching import Watch
 from tos_notebook import errors
 from tos_notebook.archive.spec import FeedSpec
@@ -40,7 +40,7 @@ def test_a_model_learns_from_columns_and_is_validated_on_columns(
         rows = list(zip(x.tolist(), y.tolist(), strict=True))
         return frame_of(spark, rows, "pixels array<float>, digit long")
 
-    session = train(classifier(), batch_size=32)
+    session = train(captured_classifier(), batch_size=32)
     data, test = (tos.columns(frame(*d), "pixels", "digit") for d in ((x, y), (x_test, y_test)))
     run = session.run(data, epochs=20, validation_data=test)
     assert run.status.samples == 20 * len(x)
@@ -104,7 +104,7 @@ def test_a_label_that_is_no_class_is_named_with_its_row(
         data = tos.columns(frame_of(spark, rows, "x array<float>, y int"), "x", "y")
         expected = (errors.DataError, r"partition 1, row 13.*got .*10")
     with pytest.raises(expected[0], match=expected[1]):
-        train(classifier()).run(data)
+        train(captured_classifier()).run(data)
 
 
 IDS = [3] * 19 + [2**32 + 3]
@@ -141,7 +141,7 @@ def test_a_column_of_another_shape_is_named_before_anything_starts(
         frame_of(spark, [([1.0], 1)] * 4, "pixels array<float>, y int"), "pixels", "y"
     )
     with pytest.raises(errors.ShapeMismatch, match=r"shape \(64,\), got .*\(1,\) in column 'pix"):
-        train(classifier()).start(data)
+        train(captured_classifier()).start(data)
 
 
 def test_a_run_on_a_frame_is_resumed_with_the_same_columns(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
-from tests.integration.conftest import classifier, counter
+from tests.integration.conftest import captured_classifier, classifier, counter
 from tests.support.watching import Watch
 from tos_notebook.errors import ConfigError, DataError
 from tos_notebook.events import (
@@ -56,7 +56,7 @@ def test_adam_learns_where_its_state_is_reset(train: Train, digits: Digits) -> N
 
 def test_history_accounts_for_every_batch_of_every_epoch(train: Train, digits: Digits) -> None:
     x, y, *_ = digits
-    run = train(classifier(), batch_size=50, sync_interval=4).run((x, y), epochs=3)
+    run = train(captured_classifier(), batch_size=50, sync_interval=4).run((x, y), epochs=3)
     history = run.history
     assert history.groupby("epoch")["samples"].sum().tolist() == [len(x)] * 3
     # 1437 rows in two partitions: 718 and 719 rows, 15 batches each, the last one partial.
@@ -97,7 +97,7 @@ def test_a_partitioner_by_label_lays_the_rows_out_before_the_first_epoch_and_whi
     if kind == "rdd":
         data = spark_context.parallelize(list(zip(x, y, strict=True)), 5)
     first, second = tos.partitioners.Dirichlet(2, 0.3, seed=2), tos.partitioners.Shards(2, 3)
-    session = train(classifier(), batch_size=50)
+    session = train(captured_classifier(), batch_size=50)
     run = session.start(data, epochs=20, partitioner=first, sinks=[watch])
     run.repartition(2, second)
     run.wait(60)
@@ -112,7 +112,7 @@ def test_a_partitioner_by_label_lays_the_rows_out_before_the_first_epoch_and_whi
 
 def test_a_partitioner_that_does_not_fit_starts_nothing(train: Train, digits: Digits) -> None:
     x, y, *_ = digits
-    session = train(classifier())
+    session = train(captured_classifier())
     few = tos.partitioners.Shards(2000)
     with pytest.raises(ConfigError, match="each of its 4000 shards, got 1437 rows"):
         session.start((x, y), partitioner=few)
@@ -160,7 +160,7 @@ def test_validation_data_are_evaluated_while_it_trains(
     test: Any = (x_test, y_test)
     if distributed:
         test = spark_context.parallelize(list(zip(x_test, y_test, strict=True)), 2)
-    run = train(classifier(), batch_size=32).run((x, y), epochs=8, validation_data=test)
+    run = train(captured_classifier(), batch_size=32).run((x, y), epochs=8, validation_data=test)
     found = run.validation
     assert found["epoch"].is_monotonic_increasing
     assert found.iloc[-1]["samples"] == 8 * len(x)
@@ -174,7 +174,7 @@ def test_validation_data_that_do_not_fit_are_refused_before_anything_starts(
     train: Train, digits: Digits
 ) -> None:
     x, y, *_ = digits
-    session = train(classifier())
+    session = train(captured_classifier())
     with pytest.raises(tos.errors.ShapeMismatch):
         session.start((x, y), validation_data=(x[:, :3], y))
     assert session.run((x, y)).state == "finished"
@@ -210,7 +210,7 @@ def test_pause_stops_the_milestones_and_resume_goes_on(
     train: Train, digits: Digits, watch: Watch
 ) -> None:
     x, y, *_ = digits
-    session = train(classifier(), batch_size=32, sync_interval=2)
+    session = train(captured_classifier(), batch_size=32, sync_interval=2)
     run = session.start((x, y), epochs=500, sinks=[watch])
     watch.wait_for(MilestoneCommitted, 4)
     run.pause()
@@ -254,7 +254,7 @@ def test_settings_and_combiner_change_while_it_trains(
     train: Train, digits: Digits, watch: Watch
 ) -> None:
     x, y, *_ = digits
-    session = train(classifier(), batch_size=16, sync_interval=2)
+    session = train(captured_classifier(), batch_size=16, sync_interval=2)
     run = session.start((x, y), epochs=10_000, sinks=[watch])
     watch.wait_for(MilestoneCommitted, 4)
     run.set(learning_rate=0.01, sync_interval=7)
@@ -302,7 +302,7 @@ def test_combiners_of_changes_and_of_parameters_train(
     train: Train, digits: Digits, combiner: str
 ) -> None:
     x, y, *_ = digits
-    run = train(classifier(), combiner=combiner, batch_size=32, sync_interval=2).run(
+    run = train(captured_classifier(), combiner=combiner, batch_size=32, sync_interval=2).run(
         (x, y), epochs=6
     )
     losses = run.history["loss"]
@@ -318,7 +318,7 @@ def test_users_own_combiner_is_asked_in_the_driver_only(train: Train, digits: Di
             seen.add(name)
             return (origin_weight + new_weight) / 2
 
-    run = train(classifier(), combiner=Halfway(), batch_size=32, sync_interval=3).run(
+    run = train(captured_classifier(), combiner=Halfway(), batch_size=32, sync_interval=3).run(
         (x, y), epochs=3
     )
     assert seen == set(run.parameters())
@@ -349,7 +349,9 @@ def test_an_interrupt_in_a_script_ends_the_wait_and_not_the_run(
     before = signal.signal(signal.SIGINT, as_pyspark_s)
     try:
         x, y, *_ = digits
-        run = train(classifier(), batch_size=32).start((x, y), epochs=10_000, sinks=[watch])
+        run = train(captured_classifier(), batch_size=32).start(
+            (x, y), epochs=10_000, sinks=[watch]
+        )
         watch.wait_for(MilestoneCommitted, 2)
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(signal.SIGINT)

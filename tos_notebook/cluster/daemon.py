@@ -6,6 +6,11 @@ TensorFlow is imported once and shared, instead of once by every worker: on two 
 of the time and of the memory, and a worker that takes a dead one's place has it at once. Only the
 import is shared; TensorFlow starts no thread before its first operation, which is a worker's.
 
+What trains is imported once, too, and so is PySpark's own worker, from where it is installed.
+Spark's search path begins with a zip file of it. Python keeps nothing compiled of that, and reads
+its directory again for each task: half a second of a core for each new worker, and a tenth for
+each task.
+
 Nor do workers clean up behind them: a signal ends them. So their temporary files, such as the code
 that TensorFlow writes of functions, lie in a folder that goes when the daemon does. If that is
 killed, too, the next daemon or driver on the machine removes the folder.
@@ -19,8 +24,12 @@ from __future__ import annotations
 import gc
 import os
 import runpy
+import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
 
 from ..common import temporary
 
@@ -31,7 +40,20 @@ def own_temporary_folder() -> None:
     tempfile.tempdir = str(temporary.owned("tos-workers-"))
 
 
+def without_zip_file(path: Sequence[str]) -> list[str]:
+    """Return a search path without the zip file of PySpark that is part of an installed one.
+
+    Parameters
+    ----------
+    path : sequence of str
+        Folders and zip files in which modules are looked for.
+    """
+    installed = {str(Path(folder, "pyspark/python/lib/pyspark.zip")) for folder in path if folder}
+    return [entry for entry in path if entry not in installed]
+
+
 if __name__ == "__main__":
+    sys.path[:] = without_zip_file(sys.path)
     stderr, quiet = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 2)
     # Of what an import makes nothing is garbage; looking for it takes a sixth of the time.
@@ -39,6 +61,10 @@ if __name__ == "__main__":
     # What is missing is for the workers to name.
     with suppress(Exception):
         from ..runtime import runner  # noqa: F401
+    # By their names: nothing here depends on them.
+    for name in (sys.argv[1], "tos_notebook.worker.task"):
+        with suppress(Exception):
+            import_module(name)
     os.dup2(stderr, 2)
     os.close(stderr)
     os.close(quiet)

@@ -45,8 +45,8 @@ class SavedFunction:
 
     Parameters
     ----------
-    function : object
-        Of a loaded SavedModel, traced once.
+    function : ConcreteFunction
+        Of a loaded SavedModel.
 
     Attributes
     ----------
@@ -55,14 +55,13 @@ class SavedFunction:
     """
 
     def __init__(self, function: Any) -> None:
-        concrete = function.concrete_functions[0]
-        self.graph = concrete.graph
-        self._captured = list(concrete.captured_inputs)
-        self._named = concrete.inference_fn.call_flat
+        self.graph = function.graph
+        self._captured = list(function.captured_inputs)
+        self._named = function.inference_fn.call_flat
         self._call = partial(
             tf.raw_ops.StatefulPartitionedCall,
-            Tout=[output.dtype for output in concrete.outputs],
-            f=concrete,
+            Tout=[output.dtype for output in function.outputs],
+            f=function,
         )
 
     def __call__(self, *tensors: tf.Tensor) -> Sequence[tf.Tensor]:

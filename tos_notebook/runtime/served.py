@@ -12,7 +12,7 @@ from ..blocks.sparse import at_once, dense_batches
 from ..common.arrays import Array
 from ..errors import ShapeMismatch
 from .import_guard import without_keras
-from .saved import as_tensor, load_saved
+from .saved import SavedFunction, as_tensor, load_saved
 
 with without_keras():
     import tensorflow as tf
@@ -86,6 +86,7 @@ class Measure:
 
     def __init__(self, archive: Path) -> None:
         self._loaded = load_saved(archive)
+        self._measure = SavedFunction(self._loaded.measure)
         with eagerly():
             self._initial = [variable.numpy() for variable in self._loaded.state]
 
@@ -105,7 +106,7 @@ class Measure:
             rows += len(block[0])
             for batch in dense_batches(block, batch_size):
                 with eagerly():
-                    self._loaded.measure(*map(as_tensor, batch))
+                    self._measure(*map(as_tensor, batch))
         if not rows:
             return None
         with eagerly():

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from tos_notebook.cluster.daemon import without_zip_file
+
 
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux, which schedules batches")
 def test_workers_do_not_interrupt_the_server_when_they_wake(spark_context: Any) -> None:
@@ -21,6 +23,26 @@ def test_workers_do_not_interrupt_the_server_when_they_wake(spark_context: Any) 
 def test_workers_begin_with_tensorflow_in_them(spark_context: Any) -> None:
     found = spark_context.parallelize(range(2), 2).map(lambda _: "tensorflow" in sys.modules)
     assert found.collect() == [True, True]
+
+
+def test_workers_begin_with_the_installed_pyspark_in_them_and_with_no_thread(
+    spark_context: Any,
+) -> None:
+    def look(_: int) -> tuple[str, bool]:
+        # What starts threads when it is imported must not be there before the daemon forks.
+        return sys.modules["pyspark.worker"].__file__ or "", "pyarrow" in sys.modules
+
+    import pyspark
+
+    own = str(Path(pyspark.__file__).with_name("worker.py"))
+    assert spark_context.parallelize(range(2), 2).map(look).collect() == [(own, False)] * 2
+
+
+def test_of_the_search_path_only_the_zip_file_of_an_installed_pyspark_is_left_out() -> None:
+    lib, other = "/packages/pyspark/python/lib", "/opt/spark/python/lib/pyspark.zip"
+    path = ["", f"{lib}/pyspark.zip", f"{lib}/py4j-src.zip", other, "/packages"]
+    assert without_zip_file(path) == ["", f"{lib}/py4j-src.zip", other, "/packages"]
+    assert without_zip_file(path[:-1]) == path[:-1]
 
 
 def test_temporary_files_of_workers_lie_in_a_folder_of_their_daemon(spark_context: Any) -> None:

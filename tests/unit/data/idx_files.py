@@ -35,9 +35,16 @@ def write_stripes(folder: Path, train: int = 2000, test: int = 300) -> None:
         labels = rng.integers(0, 10, count, np.uint8)
         images = rng.integers(0, 25, (count, 28, 28), np.uint8)
         images[np.arange(count), labels * 2 + 3] += 150
-        _write(folder / f"{kind}-images-idx3-ubyte.gz", images)
-        _write(folder / f"{kind}-labels-idx1-ubyte.gz", labels)
+        write_part(folder, kind, images, labels)
+
+
+def write_part(
+    folder: Path, kind: str, images: npt.NDArray[np.uint8], labels: npt.NDArray[np.uint8]
+) -> None:
+    """Write two files under MNIST's names, of kind ``train`` or ``t10k``."""
+    _write(folder / f"{kind}-images-idx3-ubyte.gz", images)
+    _write(folder / f"{kind}-labels-idx1-ubyte.gz", labels)
 
 
 def _write(path: Path, values: npt.NDArray[Any]) -> None:
-    path.write_bytes(gzip.compress(idx_bytes(values)))
+    path.write_bytes(gzip.compress(idx_bytes(values), 1))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pickle
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -163,3 +167,27 @@ def test_rows_in_no_certain_order_are_put_in_one() -> None:
 def test_no_rows_have_an_order_too() -> None:
     assert decoded([(pa.array([], pa.int64()), column("int64"))], ordered=False) == []
     assert content_order([np.zeros((0, 2))]).tolist() == []
+
+
+DECODING = """
+import pickle, sys
+decoder, message = pickle.load(sys.stdin.buffer)
+(rows, label), = decoder(0, [message])
+print(rows.tolist(), label.tolist(), "pandas" in sys.modules)
+"""
+
+
+def test_good_rows_of_numbers_do_not_make_a_worker_import_pandas() -> None:
+    """That takes it longer than many a run."""
+    columns = column("float32", (2,)), column("int64", classes=3, name="y")
+    batch = pa.record_batch([pa.array([[1, 2], [3, 4]], FLOATS), pa.array([0, 2])], ["x", "y"])
+    decoder = ArrowDecoder(batch.schema, columns, None, ordered=True)
+    done = subprocess.run(
+        [sys.executable, "-c", DECODING],
+        input=pickle.dumps((decoder, batch.serialize().to_pybytes())),
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.stdout == b"[[1.0, 2.0], [3.0, 4.0]] [0, 2] False\n", done.stderr.decode()

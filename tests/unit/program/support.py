@@ -68,13 +68,16 @@ class Trainers:
     ----------
     program : Program
     columns : ndarray, one per feed, shape (rows, ...)
+    on_worker : bool
+        Whether the optimizer has the variables of what computes gradients, as on a worker.
     """
 
-    def __init__(self, program: Program, *columns: Array) -> None:
+    def __init__(self, program: Program, *columns: Array, on_worker: bool = False) -> None:
         program = program.for_gradients()
         archive = program.export([(c.dtype.name, c.shape[1:]) for c in columns])
         self.layout = program.layout
-        self.runner, self.updater = TensorFlowRunner(archive), TensorFlowUpdater.load(archive)
+        self.runner = TensorFlowRunner(archive)
+        self.updater = self.runner.updater() if on_worker else TensorFlowUpdater.load(archive)
         self.buffer = program.read()
 
     def step(self, parts: Sequence[Sequence[Array]]) -> dict[str, float]:
@@ -105,10 +108,7 @@ def batches(columns: Sequence[Array], size: int) -> list[list[Array]]:
 
 def assert_one_call_does_both(program: Program, columns: Sequence[Array], size: int) -> None:
     """Make steps in one call with the next gradients, and apart, and compare every bit."""
-    apart, together = Trainers(program, *columns), Trainers(program, *columns)
-    for part in (apart, together):
-        # On a worker both halves have the same variables.
-        part.updater = part.runner.updater()
+    apart, together = (Trainers(program, *columns, on_worker=True) for _ in range(2))
     layout = together.layout
     mean = layout.allocate()
     vectors, means = layout.vectors(together.buffer), layout.vectors(mean)

@@ -285,6 +285,7 @@ def forever(reducer: Reducer, vector: Array) -> None:
         reducer.reduce(vector, 1.0)
 
 
+@pytest.mark.usefixtures("only_own_garbage")
 @pytest.mark.parametrize("at", [0, 1, 2, 7])
 @pytest.mark.parametrize("name", ["ring", "halving", "two_level"])
 def test_a_peer_that_is_killed_in_the_middle_is_lost_and_leaves_nothing(name: str, at: int) -> None:

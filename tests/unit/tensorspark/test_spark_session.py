@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_original_program_reaches_what_its_order_of_milestones_gives(tmp_path: Path) -> None:
-    digits = mnist.digits(tmp_path)
+    digits = mnist.half_of_digits(tmp_path)
     program = Path(__file__).with_name("mission_program.py")
     done = subprocess.run(
         [sys.executable, str(program), str(digits.folder), str(digits.batch_size)],

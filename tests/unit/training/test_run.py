@@ -347,6 +347,7 @@ def test_a_run_trains_every_epoch_in_one_job_and_keeps_the_weights(
     assert not of(WorkerLost, setting.events)
 
 
+@pytest.mark.usefixtures("only_own_garbage")
 def test_a_run_that_trains_stays_although_its_caller_has_dropped_it(setting: Setting) -> None:
     gate = Gate(setting.cluster, 1)
     dropped = weakref.ref(setting.start())

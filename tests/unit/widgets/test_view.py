@@ -222,6 +222,7 @@ def test_a_closed_view_is_fed_no_more(stage: Stage) -> None:
     assert view.wait(0)
 
 
+@pytest.mark.usefixtures("only_own_garbage")
 def test_a_view_does_not_keep_a_run_that_is_over(stage: Stage) -> None:
     view, _, _ = stage.view()
     stage.end()

@@ -7,7 +7,7 @@ import gc
 import os
 import resource
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -224,29 +224,28 @@ def test_events_tell_of_so_many_attempts_and_no_more(serve: Callable[..., Served
     assert len(events) <= 2 * KEPT_JOINS + 10
 
 
-def mirrors(besides: Sequence[PeerReplica] = ()) -> list[PeerReplica]:
-    """Return what connections of this process hold, besides those of other tests."""
+def mirrors() -> list[PeerReplica]:
+    """Return what connections of this test hold."""
     gc.collect()
-    known = set(map(id, besides))
-    return [m for m in gc.get_objects() if type(m) is PeerReplica and id(m) not in known]
+    return [m for m in gc.get_objects() if type(m) is PeerReplica]
 
 
+@pytest.mark.usefixtures("only_own_garbage")
 def test_connections_that_join_one_partition_hold_the_memory_of_two(run: Run) -> None:
-    others = mirrors()
     held = [run.hostile(task=task) for task in range(30)]
-    assert len(mirrors(others)) <= 2
+    assert len(mirrors()) <= 2
     with pytest.raises(SessionClosed):
         held[0].request(push(), UPDATE)
     run.ends_well()
 
 
+@pytest.mark.usefixtures("only_own_garbage")
 def test_whoever_may_not_join_costs_no_memory(run: Run) -> None:
-    others = mirrors()
     held = [run.served.connect() for _ in range(20)]
     for connection in held:
         with pytest.raises(TosError):
             connection.request(join(99))
-    assert not mirrors(others)
+    assert not mirrors()
     run.ends_well()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,21 +48,18 @@ def export(
     _check_metrics(spec.outputs)
     vectors = [tf.TensorSpec([s.size], s.dtype) for s in spec.layout.segments]
     module = tf.Module()
-    module.train = tf.function(train_function(step, spec.layout, spec.outputs), autograph=False)
-    size = tf.TensorSpec([], tf.int32)
-    functions = [module.train.get_concrete_function(vectors, list(columns), size)]
+    train = train_function(step, spec.layout, spec.outputs)
+    module.train = traced(train, vectors, list(columns), tf.TensorSpec([], tf.int32))
+    functions = [module.train]
     if step.cut is not None:
-        update = update_function(step, step.cut, spec.layout)
-        module.update = tf.function(update, autograph=False)
-        functions.append(module.update.get_concrete_function(vectors, vectors))
+        module.update = traced(update_function(step, step.cut, spec.layout), vectors, vectors)
+        functions.append(module.update)
         batch = batch_function(step, spec.layout, spec.outputs)
-        module.train_batch = tf.function(batch, autograph=False)
-        module.train_batch.get_concrete_function(vectors, list(columns))
+        module.train_batch = traced(batch, vectors, list(columns))
         if not any(step.constraints):
             # A constraint that is applied twice, as by those two, may change a bit.
             advance = advance_function(step, step.cut, spec.layout, spec.outputs)
-            module.advance = tf.function(advance, autograph=False)
-            module.advance.get_concrete_function(vectors, list(columns))
+            module.advance = traced(advance, vectors, list(columns))
     module.parameters = list(step.parameters)
     rate, state = step.optimizing.learning_rate, step.optimizing.state
     module.optimizer_state = list(state)
@@ -77,10 +74,22 @@ def export(
     module.local = [v for v in used if id(v) in changing]
     # Apart, since a worker need not keep the values of what never changes.
     module.constants = [v for v in used if id(v) not in changing]
-    module.restart = tf.function(step.optimizing.restart, input_signature=[], autograph=False)
+    module.restart = traced(step.optimizing.restart)
     if rate is not None:
         module.learning_rate = rate
     guarded_save(module, {SPEC_FILE: spec.to_json(), FRAMES_FILE: frames}, target)
+
+
+def traced(function: Callable[..., Any], *specs: Any) -> Any:
+    """Return a function as a SavedModel takes it as it is: any other it traces again.
+
+    Parameters
+    ----------
+    function : callable
+    *specs : tf.TensorSpec, or list of tf.TensorSpec
+        Of its arguments.
+    """
+    return tf.function(function, autograph=False).get_concrete_function(*specs)
 
 
 def _updated(variables: Sequence[tf.Variable], gradients: Any, update: Any) -> list[tf.Variable]:

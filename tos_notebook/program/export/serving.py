@@ -15,7 +15,7 @@ from ...blocks.block import ColumnSpec
 from ...blocks.sparse import dense_batches
 from ...common.arrays import Array
 from ...errors import CaptureError, UnsupportedProgram
-from .packing import guarded_save, zip_folder
+from .packing import guarded_save, traced, zip_folder
 from .step import refuse_driver_bound
 
 ENTRY = "serving_default"
@@ -63,11 +63,9 @@ def serve(
     specs = [
         tf.TensorSpec(spec.shape, spec.dtype, f"input_{i}") for i, (_, spec) in enumerate(inputs)
     ]
-    function = tf.function(keyed, input_signature=specs, autograph=False)
-    concrete = function.get_concrete_function()
+    concrete = traced(keyed, *specs)
     refuse_driver_bound(operations(concrete.graph))
     module = tf.Module()
-    module.serve = function
     module.variables_served = [*variables, *concrete.graph.variables]
     made = [concrete.structured_outputs[f"output_{i}"] for i in range(len(names))]
     outputs = tuple(
@@ -130,11 +128,10 @@ def pack_measure(
         step(*batch)
         return tf.zeros([])
 
-    function = tf.function(measure, input_signature=specs_of(columns), autograph=False)
-    concrete = function.get_concrete_function()
+    concrete = traced(measure, *specs_of(columns))
     refuse_driver_bound(operations(concrete.graph))
     module = tf.Module()
-    module.measure = function
+    module.measure = concrete
     module.state = list(state())
     module.reads = [*reads, *concrete.graph.variables]
     reset()
