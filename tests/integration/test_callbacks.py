@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
-from tests.integration.conftest import classifier, counter
+from tests.integration.conftest import captured_classifier, classifier, counter
 from tests.support.watching import Watch
 from tos_notebook.errors import CallbackError, ConfigError
 from tos_notebook.events import CallbackFailed, CommandApplied
@@ -74,7 +74,7 @@ def test_early_stopping_ends_the_run_with_the_best_weights(train: Train, digits:
     note = keras.callbacks.LambdaCallback(
         on_epoch_end=lambda epoch, logs: losses.append(logs["val_loss"])
     )
-    session = train(classifier(), batch_size=32, sync_interval=5)
+    session = train(captured_classifier(), batch_size=32, sync_interval=5)
     # No epoch is better by 10: the first one counts.
     run = session.start(
         (x, y), epochs=10_000, validation_data=(x_test, y_test), callbacks=[note, stop]
@@ -109,7 +109,7 @@ def test_a_callback_that_raises_does_what_was_chosen(
 
     x, y, *_ = digits
     bad = keras.callbacks.LambdaCallback(on_epoch_end=fail)
-    session = train(classifier(), batch_size=50)
+    session = train(captured_classifier(), batch_size=50)
     run = session.run((x, y), epochs=2, callbacks=[bad], sinks=[watch])
     assert run.state == "finished"
     assert "LambdaCallback.on_epoch_end raised ValueError: no such file" in run.status.notes[0]
@@ -126,7 +126,7 @@ def test_what_is_no_callback_for_a_run_is_refused_before_it_starts(
     import keras
 
     x, y, *_ = digits
-    session = train(classifier())
+    session = train(captured_classifier())
     backup = keras.callbacks.BackupAndRestore(tmp_path)
     with pytest.raises(ConfigError, match=r"checkpoint_every=.*tos\.resume\(run\.uri\)"):
         session.start((x, y), callbacks=[backup])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
-from tests.integration.conftest import classifier
+from tests.integration.conftest import captured_classifier
 from tests.support.watching import Watch
 from tos_notebook.cluster.files import executor_folder
 from tos_notebook.events import CommandApplied, WorkerJoined, WorkerLost
@@ -80,7 +80,7 @@ def test_more_partitions_than_slots_learn_in_every_sync_mode(
     train: Train, digits: Digits, sync: str
 ) -> None:
     x, y, x_test, y_test = digits
-    session = train(classifier(), batch_size=16, sync_interval=2, sync=sync, codec="int8")
+    session = train(captured_classifier(), batch_size=16, sync_interval=2, sync=sync, codec="int8")
     run = session.run((x, y), epochs=4, partitions=3)
     assert run.history["samples"].sum() == 4 * len(x)
     assert run.evaluate(x_test, y_test)["accuracy"] > 0.8
@@ -90,7 +90,7 @@ def test_more_partitions_than_slots_learn_in_every_sync_mode(
 def test_sync_mode_and_codec_change_while_it_trains(train: Train, digits: Digits) -> None:
     x, y, x_test, y_test = digits
     watch = Watch()
-    session = train(classifier(), batch_size=16, sync_interval=1)
+    session = train(captured_classifier(), batch_size=16, sync_interval=1)
     run = session.start((x, y), epochs=20, sinks=[watch])
     for number, change in enumerate(
         [{"sync": "bsp"}, {"codec": "sign+ef"}, {"sync": "ssp:1", "codec": "int8"}], 1
@@ -119,5 +119,5 @@ def test_what_cannot_be_is_refused_before_anything_starts(
 ) -> None:
     x, y, _, _ = digits
     with pytest.raises(tos.errors.ConfigError, match=message):
-        train(classifier(), **options).start((x, y))
-    assert train(classifier()).run((x, y)).state == "finished"
+        train(captured_classifier(), **options).start((x, y))
+    assert train(captured_classifier()).run((x, y)).state == "finished"

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
-from tests.integration.conftest import classifier
+from tests.integration.conftest import captured_classifier, classifier
 from tests.support.watching import Watch
 from tos_notebook.errors import ConfigError
 from tos_notebook.events import MilestoneCommitted
@@ -62,7 +62,7 @@ def test_a_dataframe_is_evaluated_by_the_same_columns(
     rows = [(row.tolist(), int(label)) for row, label in zip(x[:200], y, strict=False)]
     frame = spark.createDataFrame(rows, "pixels array<float>, digit long")
     options: dict[str, Any] = {"features": "pixels", "label": "digit", "verbose": False}
-    run = tos.fit(classifier(), frame, validation_data=frame, **options)
+    run = tos.fit(captured_classifier(), frame, validation_data=frame, **options)
     assert run.validation["epoch"].iloc[-1] == 1
 
 
@@ -71,20 +71,22 @@ def test_a_place_for_checkpoints_is_used(
 ) -> None:
     """The last one is written when the run ends. Only `checkpoint_every=None` writes none."""
     options: dict[str, Any] = {"checkpoint_dir": tmp_path, "verbose": False}
-    run = tos.fit(classifier(), digits[:2], **options)
+    run = tos.fit(captured_classifier(), digits[:2], **options)
     assert [saved.state for saved in tos.runs(str(tmp_path), spark=spark_context)] == ["finished"]
     assert run.uri is not None
-    run = tos.fit(classifier(), digits[:2], checkpoint_every=None, **options)
+    run = tos.fit(captured_classifier(), digits[:2], checkpoint_every=None, **options)
     assert run.uri is None
     with pytest.raises(ConfigError, match=r"Expected the place of a folder as text, .* got 3\."):
-        tos.fit(classifier(), digits[:2], checkpoint_dir=3)
+        tos.fit(captured_classifier(), digits[:2], checkpoint_dir=3)
 
 
 def test_without_waiting_it_returns_a_run_that_trains(
     spark_context: Any, digits: tuple[np.ndarray, ...]
 ) -> None:
     watch = Watch()
-    run = tos.fit(classifier(), digits[:2], epochs=1000, wait=False, verbose=False, sinks=[watch])
+    run = tos.fit(
+        captured_classifier(), digits[:2], epochs=1000, wait=False, verbose=False, sinks=[watch]
+    )
     watch.wait_for(MilestoneCommitted, 1)
     assert run.active
     run.stop()
@@ -105,7 +107,7 @@ def test_a_share_of_the_rows_is_evaluated_and_not_trained_on(
         spark = tos.connect(spark_context, warm_up=False)
         data = spark.createDataFrame(rows, "pixels array<float>, digit long")
         options = {"features": "pixels", "label": "digit"}
-    run = tos.fit(classifier(), data, 2, validation_split=0.25, verbose=False, **options)
+    run = tos.fit(captured_classifier(), data, 2, validation_split=0.25, verbose=False, **options)
     # Of an epoch as short as this an evaluation may be left out.
     assert run.validation["epoch"].iloc[-1] == 2
     trained = run.history["samples"].sum() / 2
@@ -116,7 +118,7 @@ def test_how_often_to_exchange_is_chosen_while_it_trains(
     spark_context: Any, digits: tuple[np.ndarray, ...]
 ) -> None:
     options = {"batch_size": 32, "sync_interval": "auto", "verbose": False}
-    run = tos.fit(classifier(), digits[:2], 40, **options)
+    run = tos.fit(captured_classifier(), digits[:2], 40, **options)
     (note,) = [note for note in run.status.notes if note.startswith("sync_interval='auto'")]
     assert f"has chosen {run.settings.sync_interval}:" in note
 
@@ -138,4 +140,4 @@ def test_what_does_not_fit_is_refused_and_nothing_stays(
     spark_context: Any, digits: tuple[np.ndarray, ...], options: dict[str, Any], text: str
 ) -> None:
     with pytest.raises(ConfigError, match=text.replace("?", r"\?")):
-        tos.fit(classifier(), digits[:2], **options)
+        tos.fit(captured_classifier(), digits[:2], **options)

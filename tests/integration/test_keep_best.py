@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
-from tests.integration.conftest import classifier
+from tests.integration.conftest import captured_classifier, classifier
 from tests.support.watching import Watch
 from tos_notebook.errors import ConfigError
 from tos_notebook.events import Validated
@@ -23,7 +23,7 @@ FIRST = "val_loss:max"
 def fit(digits: Digits, model: Any = None, epochs: int = 3, **options: Any) -> Any:
     x, y, x_test, y_test = digits
     known = {"validation_data": (x_test, y_test), "batch_size": 32, "verbose": False}
-    return tos.fit(model or classifier(), (x[:400], y[:400]), epochs, **known | options)
+    return tos.fit(model or captured_classifier(), (x[:400], y[:400]), epochs, **known | options)
 
 
 def fit_until_evaluated(digits: Digits, times: int, model: Any, **options: Any) -> Any:
@@ -77,7 +77,7 @@ def test_it_is_beside_the_checkpoints_and_lasts_when_the_run_is_resumed(
     spark_context: Any, digits: Digits, tmp_path: Path
 ) -> None:
     folder = {"checkpoint_dir": tmp_path.as_uri(), "checkpoint_every": "1h"}
-    run = fit_until_evaluated(digits, 1, classifier(), keep_best=FIRST, **folder)
+    run = fit_until_evaluated(digits, 1, captured_classifier(), keep_best=FIRST, **folder)
     assert run.best.uri == f"{run.uri}/best.tos"
     (saved,) = tos.runs(tmp_path.as_uri())
     assert saved.best == run.best

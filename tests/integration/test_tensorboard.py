@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
-from tests.integration.conftest import classifier
+from tests.integration.conftest import captured_classifier
 from tests.support.watching import Watch
 from tos_notebook.errors import ConfigError
 from tos_notebook.events import EpochFinished
@@ -36,7 +36,7 @@ def test_event_files_hold_curves_histograms_settings_and_the_graph(
     from tensorboard.util.tensor_util import make_ndarray
 
     x, y, x_test, y_test = digits
-    session = train(classifier(), batch_size=50, sync_interval=4)
+    session = train(captured_classifier(), batch_size=50, sync_interval=4)
     run = session.run(
         (x, y),
         epochs=3,
@@ -78,7 +78,7 @@ def test_curves_can_be_read_while_the_run_trains(
     at_once = partial(TensorBoardWriter, period=0.0)
     monkeypatch.setattr("tos_notebook.training.observers.tensorboard.TensorBoardWriter", at_once)
     x, y, *_ = digits
-    session = train(classifier(), batch_size=50)
+    session = train(captured_classifier(), batch_size=50)
     run = session.start((x, y), epochs=10_000, tensorboard=str(tmp_path), sinks=[watch])
     watch.wait_for(EpochFinished, 3)
     run.pause()
@@ -95,7 +95,7 @@ def test_a_file_system_that_refuses_ends_the_event_files_and_not_the_run(
 ) -> None:
     (tmp_path / "file").write_text("no folder")
     x, y, *_ = digits
-    run = train(classifier(), batch_size=50).run(
+    run = train(captured_classifier(), batch_size=50).run(
         (x, y), epochs=1, tensorboard=str(tmp_path / "file"), histograms=False
     )
     assert run.state == "finished"

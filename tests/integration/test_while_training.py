@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
-from tests.integration.conftest import classifier, counter
+from tests.integration.conftest import captured_classifier, classifier, counter
 from tests.support.tracked import curve, only_run, store
 from tests.support.watching import Watch
 from tests.unit.widgets.support import shown
@@ -39,7 +39,7 @@ def test_validation_comes_in_its_rhythm_and_at_the_end(
     note = keras.callbacks.LambdaCallback(
         on_epoch_end=lambda epoch, logs: ends.append(logs["val_loss"])
     )
-    session = train(classifier(), batch_size=20, sync_interval=2)
+    session = train(captured_classifier(), batch_size=20, sync_interval=2)
     options = {"validation_data": (x_test, y_test), "validation_every": "2 milestones"}
     for callbacks in ([], [note]):
         model = RunModel()
@@ -69,7 +69,7 @@ def test_executors_with_a_free_slot_validate_rows_where_they_lie(
 ) -> None:
     x, y, x_test, y_test = digits
     rows = spark_context.parallelize(list(zip(x_test, y_test, strict=True)), 3)
-    session = train(classifier(), batch_size=20, sync_interval=2)
+    session = train(captured_classifier(), batch_size=20, sync_interval=2)
     options = {"validation_data": rows, "validation_on": "executors"}
     run = session.run((x, y), epochs=2, partitions=1, validation_every="30s", **options)
     assert not run.status.notes
@@ -96,7 +96,7 @@ def test_rows_that_executors_validate_are_computed_once_and_dropped_at_the_end(
         return row
 
     rows = spark_context.parallelize(list(zip(x_test, y_test, strict=True)), 2).map(seen)
-    session = train(classifier(), batch_size=100)
+    session = train(captured_classifier(), batch_size=100)
     stored = set(spark_context._jsc.getPersistentRDDs())
     # Callbacks wait for the evaluation of each epoch.
     options = {"validation_on": "executors", "callbacks": [keras.callbacks.Callback()]}
@@ -111,7 +111,7 @@ def test_where_to_validate_is_checked_before_anything_is_trained(
     train: Train, digits: Digits
 ) -> None:
     x, y, x_test, y_test = digits
-    session = train(classifier())
+    session = train(captured_classifier())
     for options, message in (
         ({"validation_data": (x_test, y_test), "validation_on": "executors"}, "got arrays"),
         (
@@ -126,7 +126,7 @@ def test_where_to_validate_is_checked_before_anything_is_trained(
 
 def test_a_schedule_is_in_force_from_the_first_batch_on(train: Train, digits: Digits) -> None:
     x, y, *_ = digits
-    session = train(classifier(), batch_size=50)
+    session = train(captured_classifier(), batch_size=50)
     before = session.program.read().copy()
     run = session.run((x, y), learning_rate=lambda step: 0.0)
     assert np.array_equal(before, session.program.read())
@@ -150,7 +150,9 @@ def test_a_schedule_counts_the_steps_of_all_workers_across_a_resume(
     monkeypatch.setattr(build, "Scheduler", partial(Scheduler, period=0.0))
     x, y, *_ = digits
     decay = keras.optimizers.schedules.PiecewiseConstantDecay([50, 10_000], [0.4, 0.2, 0.1])
-    session = train(classifier(), batch_size=50, sync_interval=2, checkpoint_dir=str(tmp_path))
+    session = train(
+        captured_classifier(), batch_size=50, sync_interval=2, checkpoint_dir=str(tmp_path)
+    )
     # It trains until the second rate is set, however fast that is.
     run = session.start(
         (x, y), epochs=10_000, learning_rate=decay, checkpoint_every="1h", sinks=[watch]
@@ -171,7 +173,7 @@ def test_a_schedule_counts_the_steps_of_all_workers_across_a_resume(
 
 def test_a_condition_ends_the_run_and_says_why(train: Train, digits: Digits, watch: Watch) -> None:
     x, y, x_test, y_test = digits
-    session = train(classifier(), batch_size=32, sync_interval=4)
+    session = train(captured_classifier(), batch_size=32, sync_interval=4)
     run = session.start(
         (x, y),
         epochs=10_000,
@@ -199,7 +201,7 @@ def test_a_run_is_in_mlflow_from_its_settings_to_its_model(
 
     client = store(tmp_path, monkeypatch)
     x, y, x_test, y_test = digits
-    session = train(classifier(), batch_size=50)
+    session = train(captured_classifier(), batch_size=50)
     wanted = tos.MLflow("digits", model="keras")
     run = session.run((x, y), epochs=2, validation_data=(x_test, y_test), mlflow=wanted)
     found = only_run(client, "digits")
@@ -253,7 +255,7 @@ def test_a_start_waits_for_no_executor_that_still_imports_tensorflow(
 
     monkeypatch.setattr(launching, "is_probed", lambda sc, server: False)
     monkeypatch.setattr(launching, "warm_up", warm_up)
-    session = train(classifier())
+    session = train(captured_classifier())
     run = session.start((x, y), epochs=1)
     assert run.state == "starting"
     looked.set()
