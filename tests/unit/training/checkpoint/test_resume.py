@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
-from tests.integration.conftest import counter
+from tests.integration.conftest import new_counter
 from tests.unit.training.checkpoint.test_writer import of_another_rule
 from tos_notebook.cluster.storage import Storage
 from tos_notebook.errors import (
@@ -57,7 +57,7 @@ def stop_early(sc: Any, folder: Path, data: Any, split: float | None = None, **o
             reached.set()
 
     with tos.TrainingSession(
-        sc, counter(), sync_interval=1, checkpoint_dir=str(folder), **settings
+        sc, new_counter(), sync_interval=1, checkpoint_dir=str(folder), **settings
     ) as session:
         run = session.start(
             data, 3, checkpoint_every=10, sinks=[sink], name="short", validation_split=split
@@ -91,7 +91,7 @@ def test_a_saved_run_is_listed_looked_at_and_resumed(spark_context: Any, stopped
     assert found.settings.combiner == "downpour"
     assert len(found.figure().data) > 0
     events: list[Event] = []
-    model = counter()
+    model = new_counter()
     run = found.resume(spark=spark_context, program=model, sinks=[events.append])
     run.pause()
     with pytest.raises(InvalidTransition, match="trains in this process"):
@@ -187,7 +187,7 @@ def test_a_split_run_continues_with_the_same_rows_and_evaluates_the_others(
 ) -> None:
     data = spark_context.parallelize([(value,) for value in X], 2)
     uri = stop_early(spark_context, tmp_path, data, split=0.25)
-    run = tos.resume(uri, data, spark=spark_context, program=counter()).wait(LIMIT)
+    run = tos.resume(uri, data, spark=spark_context, program=new_counter()).wait(LIMIT)
     total, rows = run.parameters()["total"] / 3
     assert 600 < rows < 900
     mean = run.validation["loss"].iloc[-1]
@@ -202,7 +202,13 @@ def test_a_split_run_continues_with_the_best_of_its_own_validation(
     uri = stop_early(spark_context, tmp_path, data, split=0.25)
     options: dict[str, Any] = {"keep_best": "val_loss", "validation_every": 20}
     run = tos.resume(
-        uri, data, spark=spark_context, program=counter(), sinks=None, validation_on=None, **options
+        uri,
+        data,
+        spark=spark_context,
+        program=new_counter(),
+        sinks=None,
+        validation_on=None,
+        **options,
     ).wait(LIMIT)
     assert run.best is not None
     assert run.best.value == run.validation["loss"].min()
@@ -316,7 +322,7 @@ def test_a_damaged_program_is_not_trained(spark_context: Any, stopped: str, tmp_
 
 def test_checkpoints_need_a_directory_that_lasts(spark_context: Any) -> None:
     with (
-        tos.TrainingSession(spark_context, counter()) as session,
+        tos.TrainingSession(spark_context, new_counter()) as session,
         pytest.raises(ConfigError, match='such as checkpoint_dir="hdfs:///runs"'),
     ):
         session.start((X,), checkpoint_every="30s")
