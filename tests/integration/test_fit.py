@@ -42,6 +42,25 @@ def test_a_model_learns_and_has_its_weights_when_the_call_returns(
     assert "epoch 4/4" in capsys.readouterr().out
 
 
+def test_a_table_of_numbers_trains_a_model_without_an_input_layer(spark_context: Any) -> None:
+    """Its columns are the one input, and the model's weights are made by how many there are."""
+    import keras
+
+    spark = tos.connect(spark_context, warm_up=False)
+    rows = [(n / 100, -n / 100, n % 7, int(n > 50)) for n in range(100)]
+    frame = spark.createDataFrame(rows, "a double, b double, c int, y int")
+    model = keras.Sequential([keras.layers.Dense(4, "relu"), keras.layers.Dense(1, "sigmoid")])
+    model.compile("sgd", "binary_crossentropy")
+    run = tos.fit(model, frame, 2, features=["a", "b", "c"], label="y", verbose=False)
+    assert model.layers[0].kernel.shape == (3, 4)
+    table = run.epochs
+    assert table["samples"].tolist() == [100, 100]
+    predicted = run.predict(frame, features=["a", "b", "c"]).toPandas()
+    assert list(predicted) == ["a", "b", "c", "y", "prediction"]
+    expected = model.predict(predicted[["a", "b", "c"]].to_numpy("float32"), verbose=0)
+    np.testing.assert_allclose(np.stack(predicted["prediction"]).reshape(-1, 1), expected, 1e-5)
+
+
 def test_a_dataframe_is_given_with_the_names_of_its_columns(
     spark_context: Any, digits: tuple[np.ndarray, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -39,7 +39,7 @@ def predict(
                 f"of {', '.join(feed.name for feed in model.inputs)}. It has "
                 f"{', '.join(data.columns)}."
             )
-        data = dataframe.columns(data, features)
+        data = dataframe.columns(data, features).stacked(model.inputs)
         if len(data.names) != len(model.inputs):
             raise ShapeMismatch(
                 f"features: expected a column for each of "

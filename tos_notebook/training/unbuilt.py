@@ -43,6 +43,9 @@ def build(model: Any, sc: Any, data: Any) -> None:
         See `as_source`.
     """
     rows = _rows(sc, data)
+    if is_sequential(model) and isinstance(data, FrameColumns) and isinstance(rows, list):
+        # It has one input, which takes all columns.
+        rows = np.stack(rows, axis=-1)
     try:
         with eagerly():
             # A call would fix how many rows a Sequential takes.

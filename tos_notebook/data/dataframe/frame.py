@@ -100,8 +100,9 @@ class FrameColumns(DataDescription):
             Names do not fit; see `in_order`. Or there are more or fewer features, labels or
             weights than the program takes.
         """
-        if self._can_stack(ports):
-            return self._stacked().arranged(ports)
+        one = self.stacked(ports)
+        if one is not self:
+            return one.arranged(ports)
         features, label, _ = groups = self._groups(ports)
         found = replace(
             self,
@@ -113,17 +114,21 @@ class FrameColumns(DataDescription):
                 _check_count(what, names, wanted)
         return found
 
-    def _can_stack(self, ports: Sequence[Field]) -> bool:
-        """Tell whether all features are single numbers, and one input is to take them."""
+    def stacked(self, ports: Sequence[Field]) -> FrameColumns:
+        """Return the same, with one column in place of the features, if one input takes them all.
+
+        They must be single numbers; else this returns itself.
+        """
         inputs = [port for port in ports if port.part == "inputs"]
         if len(inputs) != 1 or len(self.features) < 2 or isinstance(self.features, Mapping):
-            return False
+            return self
         shape = getattr(inputs[0], "shape", None)
+        parts = [self.columns[name] for name in self.features if name in self.columns]
+        numbers = [column for column in parts if type(column.kind) in kinds.DTYPES]
         fits = shape is None or shape in ((len(self.features),), (None,))
-        return fits and all(type(self.columns[name].kind) in kinds.DTYPES for name in self.features)
-
-    def _stacked(self) -> FrameColumns:
-        one = kinds.stacked([self.columns[name] for name in self.parts[0]])
+        if not fits or len(numbers) != len(self.features):
+            return self
+        one = kinds.stacked(parts)
         return replace(self, columns={**self.columns, one.name: one}, features=(one.name,))
 
     def mapping(self, ports: Sequence[Field]) -> list[tuple[str, str]]:
