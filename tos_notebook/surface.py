@@ -123,7 +123,8 @@ def _columns(data: Any, features: Any, label: Any) -> Any:
             )
         return columns(data, features, () if label is None else label)
     if features is not None or label is not None:
-        kind = f"{type(data).__module__.partition('.')[0]}.{type(data).__name__}"
+        package = type(data).__module__.partition(".")[0]
+        kind = f"{package}.{type(data).__name__}".removeprefix("builtins.")
         raise ConfigError(
             f"features, label: expected a Spark DataFrame with them, got {kind}. Leave them out, "
             "such as with (frame[[...]], frame[label]) for pandas, or give a DataFrame of Spark."

@@ -151,7 +151,10 @@ def test_how_often_to_exchange_is_chosen_while_it_trains(
         ),
         ({"epoch": 3}, "fit: unknown option 'epoch'. Did you mean epochs?"),
         ({"batch_size": 0}, "batch_size: expected"),
-        ({"features": "x"}, "features, label: expected a Spark DataFrame with them, got tuple"),
+        (
+            {"features": "x"},
+            "features, label: expected a Spark DataFrame with them, got tuple",
+        ),
         ({"checkpoint_every": 5}, "checkpoint_every: expected a directory"),
     ],
 )
