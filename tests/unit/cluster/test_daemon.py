@@ -38,7 +38,7 @@ def test_workers_begin_with_the_installed_pyspark_in_them(spark_context: Any) ->
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux, which tells threads")
 def test_the_daemon_runs_no_thread_that_its_forks_would_lack(spark_context: Any) -> None:
     found = spark_context.parallelize(range(2), 2).map(
-        lambda _: len(os.listdir(f"/proc/{os.getppid()}/task"))
+        lambda _: sum(1 for _ in Path(f"/proc/{os.getppid()}/task").iterdir())
     )
     assert found.collect() == [1, 1]
 
