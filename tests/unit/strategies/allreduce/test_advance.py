@@ -48,7 +48,7 @@ class Variables(Moving):
         self._own.momentum = state[0].copy()
 
     def apply(self, parameters: Tensors, gradients: Tensors) -> None:
-        (momentum,) = self.state()
+        momentum, *_ = self.state()
         self._own.momentum = momentum / 2 + gradients["W"]
         super().apply(parameters, gradients | {"W": self._own.momentum})
 
@@ -214,18 +214,35 @@ def test_a_report_that_is_lost_changes_no_bit(lost: int) -> None:
 
 
 class Watched(Variables):
-    """Takes note of the learning rate of each step, which each worker has for itself."""
+    """Takes note of the learning rate of each step, which each worker has for itself.
+
+    A milestone that is trained again begins with the state of its first time: the state says how
+    many steps count.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self.rates: dict[int, list[float]] = {0: [], 1: [], 2: []}
+        self.rates: dict[int, list[float]] = {}
 
     def set_learning_rate(self, value: float) -> None:
         self._own.rate = value
 
+    def state(self) -> list[Array]:
+        return [*super().state(), np.array([float(len(self._made()))])]
+
+    def restore(self, state: Sequence[Array]) -> None:
+        *momentum, steps = state
+        super().restore(momentum)
+        del self._made()[int(steps[0]) :]
+
     def apply(self, parameters: Tensors, gradients: Tensors) -> None:
-        self.rates[own_partition()].append(getattr(self._own, "rate", self.rate))
+        self._made().append(getattr(self._own, "rate", self.rate))
+        self.rates[own_partition()] = self._made()
         super().apply(parameters, gradients)
+
+    def _made(self) -> list[float]:
+        self._own.made = getattr(self._own, "made", [])
+        return self._own.made  # type: ignore[no-any-return]
 
 
 def test_each_milestone_ends_with_its_step() -> None:
