@@ -17,7 +17,7 @@ from .lib.harness import Row, print_table, read_rows
 ROOMS = {
     "throughput": (
         *("training", "fit", "digits", "codecs", "tls", "merging", "checkpoints"),
-        *("tensorboard", "observers", "dataframes", "inference", "streaming", "reduce"),
+        *("tensorboard", "observers", "dataframes", "strings", "inference", "streaming", "reduce"),
         *("sharing", "allreduce", "mllib", "feeding"),
     ),
     "latency": ("exchange", "control", "epochs", "failures"),

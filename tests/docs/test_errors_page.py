@@ -34,6 +34,7 @@ OTHERS = {
     ("strategies.tensorflow.exchange", "ValueError()"): "caught there: servers' addresses",
     ("strategies.ps.rules", "ValueError()"): "caught there: a checkpoint of other parameters",
     ("wire.bodies", "TypeError()"): "caught there: a field of a message",
+    ("common.arrays", "TypeError()"): "callers say where the value is",
     ("worker.loading", "ValueError()"): "caught there: a column of rows",
     ("transport.sockets", "TimeoutError"): "what a socket raises",
     ("lab.targets", "ValueError()"): "to JupyterLab's page, which nobody types",

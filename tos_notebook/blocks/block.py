@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from ..common.arrays import Array
+from ..common.arrays import Array, as_strings, dtype_of, is_text, name_of
 from ..errors import ShapeMismatch
 from .sparse import SparseRows, join
 
@@ -38,12 +38,14 @@ class ColumnSpec:
 
 def describe(columns: Columns) -> tuple[ColumnSpec, ...]:
     """Return the spec of each column."""
-    return tuple(ColumnSpec(column.dtype.name, column.shape[1:]) for column in columns)
+    return tuple(ColumnSpec(name_of(column.dtype), column.shape[1:]) for column in columns)
 
 
 def is_castable(found: npt.DTypeLike, expected: npt.DTypeLike, casting: Any) -> bool:
     """Tell whether `found` may become `expected`; integers may always become floats."""
-    source, target = np.dtype(found), np.dtype(expected)
+    source, target = dtype_of(found), dtype_of(expected)
+    if "O" in (source.kind, target.kind):
+        return source == target
     return np.can_cast(source, target, casting) or (source.kind in "iu" and target.kind == "f")
 
 
@@ -59,7 +61,7 @@ def stack_records(
     ----------
     records : iterable of tuple
         ``(feature, label)`` or longer. A value is a numpy array or scalar, a Python number, a
-        (nested) list of numbers, or anything with ``toArray``, such as Spark's vectors.
+        (nested) list of numbers, text, or anything with ``toArray``, such as Spark's vectors.
         Python floats become float32, Python integers int64; arrays keep their dtype.
     rows : int
         Rows in a block; the last one may have fewer.
@@ -76,8 +78,8 @@ def stack_records(
     Raises
     ------
     ShapeMismatch
-        A record that is not a tuple of numbers, or differs from the first in arity or shape, or
-        in a dtype that cannot be cast safely.
+        A record that is not a tuple of numbers or text, or differs from the first in arity or
+        shape, or in a dtype that cannot be cast safely.
     """
     source = f"{where}: " if where else ""
     numbered = enumerate(records)
@@ -85,16 +87,19 @@ def stack_records(
         if expected is None:
             _check_record(*batch[0], None, source)
             arrays = [_as_array(v, batch[0][0], f, source) for f, v in enumerate(batch[0][1])]
-            expected = tuple(ColumnSpec(array.dtype.name, array.shape) for array in arrays)
-        block = tuple(np.empty((len(batch), *spec.shape), spec.dtype) for spec in expected)
+            expected = tuple(ColumnSpec(name_of(array.dtype), array.shape) for array in arrays)
+        block = tuple(
+            np.empty((len(batch), *spec.shape), dtype_of(spec.dtype)) for spec in expected
+        )
         for row, (index, record) in enumerate(batch):
             _check_record(index, record, len(expected), source)
             for field, (column, value) in enumerate(zip(block, record, strict=True)):
-                if type(value) is not np.ndarray:
+                if type(value) is not np.ndarray or is_text(value):
                     value = _as_array(value, index, field, source)
                 if value.dtype != column.dtype or value.shape != column.shape[1:]:
                     _check_value(value, expected[field], index, field, source)
-                column[row] = value
+                # Without the index an object of no dimension would be an array in an array.
+                column[row] = value[()]
         yield block
 
 
@@ -116,6 +121,12 @@ def _as_array(value: Any, index: int, field: int, source: str) -> Array:
         array = np.asarray(value.toArray() if hasattr(value, "toArray") else value)
     except ValueError:
         _refuse_value(value, index, field, source)
+    if is_text(array):
+        try:
+            # numpy's own dtype of bytes drops zeros at the end.
+            return as_strings(array if value is array else np.array(value, object))
+        except TypeError:
+            _refuse_value(value, index, field, source)
     if array.dtype.kind not in NUMERIC:
         _refuse_value(value, index, field, source)
     # np.float64 is a float as well, but its dtype was the user's choice.
@@ -124,19 +135,20 @@ def _as_array(value: Any, index: int, field: int, source: str) -> Array:
 
 
 def _check_value(value: Array, spec: ColumnSpec, index: int, field: int, source: str) -> None:
-    if value.dtype.kind not in NUMERIC:
+    if value.dtype.kind not in NUMERIC + "O":
         _refuse_value(value, index, field, source)
     if value.shape != spec.shape or not is_castable(value.dtype, spec.dtype, "safe"):
         raise ShapeMismatch(
             f"{source}record {index}, field {field}: expected {spec} as in the first record, "
-            f"got {value.dtype} of shape {value.shape}. Give all records one shape and dtype."
+            f"got {name_of(value.dtype)} of shape {value.shape}. Give all records one shape and "
+            "dtype."
         )
 
 
 def _refuse_value(value: Any, index: int, field: int, source: str) -> NoReturn:
     raise ShapeMismatch(
-        f"{source}record {index}, field {field}: expected numbers in a rectangular array, "
-        f"got {_name(value)}."
+        f"{source}record {index}, field {field}: expected numbers or text in a rectangular "
+        f"array, got {_name(value)}."
     )
 
 
@@ -233,6 +245,10 @@ def content_order(columns: Sequence[Array]) -> npt.NDArray[np.int64]:
             continue
         if isinstance(column, SparseRows):
             order = order[np.argsort(column[order].keys(), kind="stable")]
+            continue
+        if column.dtype.kind == "O":
+            for values in reversed(column.reshape(len(order), size).T):
+                order = order[np.argsort(values[order], kind="stable")]
             continue
         rows = np.ascontiguousarray(column[order]).reshape(len(order), size)
         # As bytes: any order will do as long as it is always the same.

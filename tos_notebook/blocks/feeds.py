@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from ..common.arrays import Array, is_finite
+from ..common.arrays import STRING, Array, dtype_of, is_finite
 from ..errors import DataError, ShapeMismatch
 from .block import Columns, ColumnSpec, is_castable
 from .naming import Field
@@ -63,15 +63,33 @@ def check_columns(found: Sequence[ColumnSpec], expected: Sequence[Feed]) -> None
         )
     for field, (column, feed) in enumerate(zip(found, expected, strict=True)):
         fits = _shape_fits(column.shape, feed.shape)
-        casts = feed.dtype is None or is_castable(column.dtype, feed.dtype, "same_kind")
+        casts = _casts(column, feed)
         if not fits or not casts:
             shape = "any" if feed.shape is None else str(feed.shape).replace("None", "?")
             place = f"column {column.name!r}" if column.name else f"field {field} of the records"
             raise ShapeMismatch(
                 f"Feed {feed.name!r}: expected rows of {feed.dtype or 'any dtype'} with shape "
-                f"{shape}, got {column} in {place}. {'Cast' if fits else 'Reshape'} it, or feed "
-                "another one."
+                f"{shape}, got {column} in {place}. {_remedy(column, feed, fits)}"
             )
+
+
+def _casts(column: ColumnSpec, feed: Feed) -> bool:
+    if feed.dtype is None:
+        # A loss takes no text.
+        return column.dtype != STRING or feed.part not in ("labels", "weight")
+    return is_castable(column.dtype, feed.dtype, "same_kind")
+
+
+def _remedy(column: ColumnSpec, feed: Feed, fits: bool) -> str:
+    if column.dtype == STRING != feed.dtype:
+        index = "Index it in Spark, such as with a StringIndexer"
+        if feed.part in ("labels", "weight"):
+            return f"{index}."
+        return (
+            f"{index}, or in the model: keras.Input(shape=(1,), dtype='string') and a StringLookup "
+            "or TextVectorization layer."
+        )
+    return f"{'Cast' if fits else 'Reshape'} it, or feed another one."
 
 
 def _shape_fits(found: tuple[int, ...], expected: tuple[int | None, ...] | None) -> bool:
@@ -104,6 +122,8 @@ def check_values(
         it would become another number. The first such row is named.
     """
     for column, feed in zip(columns, feeds, strict=False):
+        if column.dtype.kind == "O":
+            continue
         dtype = narrowed(column.dtype, feed.dtype)
         if dtype is not None and (wrong := beyond(column, dtype)).any():
             row, *at = np.argwhere(wrong)[0]
@@ -134,7 +154,7 @@ def narrowed(found: npt.DTypeLike, expected: str | None) -> str | None:
     """Return the dtype of integers that a program makes of wider ones; None for all else."""
     if expected is None:
         return None
-    both = np.dtype(found), np.dtype(expected)
+    both = dtype_of(found), dtype_of(expected)
     if any(dtype.kind not in "iu" for dtype in both) or np.can_cast(*both, "safe"):
         return None
     return expected
@@ -185,7 +205,7 @@ def non_finite(columns: Columns, feeds: Sequence[Feed]) -> tuple[str, dict[int, 
     """
     for column, feed in zip(columns, feeds, strict=False):
         with np.errstate(over="ignore"):
-            fed = column.astype(feed.dtype or column.dtype, copy=False)
+            fed = column.astype(dtype_of(feed.dtype or column.dtype), copy=False)
         if not is_finite(fed):
             places = np.argwhere(~np.isfinite(fed))
             _, first = np.unique(places[:, 0], return_index=True)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..common.arrays import dtype_of
 from ..errors import ConfigError, DataError
 from .block import Columns, ColumnSpec
 from .feeds import Feed
@@ -57,7 +58,7 @@ def check_partitioner(
         return
     if len(columns) < 2:
         raise DataError(f"Expected {_WANTED}. Got records of {len(columns)} field, no label.")
-    if len(columns[-1].shape) > 1 or np.dtype(columns[-1].dtype).kind == "c":
+    if len(columns[-1].shape) > 1 or dtype_of(columns[-1].dtype).kind in "cO":
         raise DataError(f"Expected {_WANTED}. Got {columns[-1]}.")
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,8 +60,7 @@ class Hash:
         """Take one more batch into account."""
         for column in columns:
             self._hash.update(f"{column.dtype.str}{column.shape}".encode())
-            # Of rows that are held sparse, what they are made of.
-            for part in getattr(column, "parts", (column,)):
+            for part in _parts(column):
                 self._hash.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
         self._rows += len(columns[0]) if columns else 0
 
@@ -74,6 +73,14 @@ class Hash:
     def content(self) -> Content:
         """What has come so far."""
         return Content(self._rows, self._hash.hexdigest())
+
+
+def _parts(column: Any) -> Iterable[Array]:
+    if column.dtype.kind == "O":
+        values = column.reshape(-1).tolist()
+        return np.array([*map(len, values)], np.int64), np.array(bytearray(b"".join(values)))
+    # Of rows that are held sparse, what they are made of.
+    return getattr(column, "parts", (column,))
 
 
 def content_of(columns: Sequence[Array]) -> Content:

@@ -49,7 +49,7 @@ class ArraySource(DataSource):
     def __init__(self, arrays: Sequence[npt.ArrayLike], partitions: int) -> None:
         if partitions < 1:
             raise ConfigError(f"partitions: expected at least 1, got {partitions}.")
-        self._arrays = _checked(arrays)
+        self._arrays = checked_arrays(arrays)
         rows = len(self._arrays[0])
         self._bounds = [rows * index // partitions for index in range(partitions + 1)]
         self._indices: list[npt.NDArray[np.int64]] | None = None
@@ -137,11 +137,24 @@ class ArraySource(DataSource):
         return f"ArraySource({self.samples} rows of [{columns}], {self.partitions} partitions)"
 
 
-def _checked(values: Sequence[npt.ArrayLike]) -> Columns:
+def checked_arrays(values: Sequence[npt.ArrayLike], kinds: str = NUMERIC) -> Columns:
+    """Return arrays in this machine's byte order, all with the same number of rows.
+
+    Parameters
+    ----------
+    values : sequence of array_like
+    kinds : str
+        Kinds of dtypes that they may have.
+
+    Raises
+    ------
+    DataError, ShapeMismatch
+        See `ArraySource`.
+    """
     given = map(np.asarray, values)
     arrays = tuple(a.astype(a.dtype.newbyteorder("="), copy=False) for a in given)
     for field, array in enumerate(arrays):
-        if array.ndim == 0 or array.dtype.kind not in NUMERIC:
+        if array.ndim == 0 or array.dtype.kind not in kinds:
             raise DataError(
                 f"Array {field}: expected numbers with a row dimension, "
                 f"got {array.dtype} of shape {array.shape}."

@@ -15,7 +15,7 @@ from ..blocks.block import Columns, ColumnSpec, in_content_order
 from ..blocks.feeds import beyond, integers, outside
 from ..blocks.skips import ADVICE, Advice, SkipCounter, Skipped, count
 from ..blocks.sparse import SparseRows
-from ..common.arrays import Array, is_finite
+from ..common.arrays import STRING, Array, is_finite
 from ..errors import DataError
 
 Bad = dict[int, tuple[str, str]]
@@ -176,18 +176,28 @@ def _rows(array: Any, column: ArrowColumn) -> Array | None:
     """Return a column as numpy; None if any of its rows is bad."""
     if pa.types.is_struct(array.type):
         return _vectors(array, column)
-    array = _as_lists(array)
+    array = _as_lists(array, column)
     for length in column.lengths:
         if array.null_count or (_numbers(array.value_lengths()) != length).any():
             return None
         array = array.flatten()
     if array.null_count:
         return None
+    if column.spec.dtype == STRING:
+        return _strings(array).reshape(-1, *column.spec.shape)
     flat = _cast(_numbers(array), column)
     rows: Array = flat.reshape(-1, *column.spec.shape)
     if not is_finite(flat) or (column.classes and outside(rows, column.classes).any()):
         return None
     return None if column.narrow and beyond(flat, column.narrow).any() else rows
+
+
+def _strings(array: Any) -> Array:
+    """Return text without nulls as objects, the same one for equal values."""
+    coded = array.dictionary_encode()
+    values = np.empty(len(coded.dictionary), object)
+    values[:] = coded.dictionary.cast(pa.large_binary()).to_pylist()
+    return values[_numbers(coded.indices)]
 
 
 def _numbers(array: Any) -> Array:
@@ -251,7 +261,7 @@ def _problems(array: Any, column: ArrowColumn) -> dict[int, str]:
         return _vector_problems(array, column)
     found: dict[int, str] = {}
     rows = np.arange(len(array))
-    array = _as_lists(array)
+    array = _as_lists(array, column)
     for length in column.lengths:
         _note(found, rows, array.is_null(), lambda _: "null")
         counts = pc.fill_null(array.value_lengths(), length).to_numpy()
@@ -259,6 +269,8 @@ def _problems(array: Any, column: ArrowColumn) -> dict[int, str]:
         rows = rows[pc.list_parent_indices(array).to_numpy()]
         array = array.flatten()
     _note(found, rows, array.is_null(), lambda _: "null")
+    if column.spec.dtype == STRING:
+        return found
     zero = False if pa.types.is_boolean(array.type) else 0
     flat = _cast(array.fill_null(zero).to_numpy(zero_copy_only=False), column)
     if flat.dtype.kind == "f":
@@ -292,8 +304,10 @@ def _cast(values: Array, column: ArrowColumn) -> Array:
         return values.astype(column.spec.dtype, copy=False)
 
 
-def _as_lists(array: Any) -> Any:
-    """Return a binary column as lists of uint8, over the same memory; others as they are."""
+def _as_lists(array: Any, column: ArrowColumn) -> Any:
+    """Return raw bytes as lists of uint8, over the same memory; all else as it is."""
+    if column.spec.dtype == STRING:
+        return array
     if pa.types.is_binary(array.type):
         kind = pa.list_(pa.uint8())
     elif pa.types.is_large_binary(array.type):

@@ -32,6 +32,7 @@ from ..blocks.partitioners import (
 )
 from ..blocks.skips import Found, SkipCounter, Skipped
 from ..blocks.source import SPLIT, DataSource
+from ..common.arrays import nbytes_of
 from ..errors import DataError
 from .described import DataDescription
 from .room import gathered
@@ -124,6 +125,32 @@ class RddSource(DataSource):
             Whether Spark has the rows in store, so that none is computed again.
         """
         return cls._over(_Base(blocks, columns, skips, nbytes, stored))
+
+    @classmethod
+    def of_arrays(cls, sc: Any, arrays: Columns, partitions: int) -> RddSource:
+        """Return a source over arrays that Spark brings to the workers, such as those of text.
+
+        Parameters
+        ----------
+        sc : SparkContext
+        arrays : tuple of ndarray, shape (rows, ...)
+        partitions : int
+            Each has a contiguous part of the rows.
+        """
+        rows = len(arrays[0])
+        bounds = [rows * index // partitions for index in range(partitions + 1)]
+        parts = [
+            [
+                tuple(array[first : min(first + BLOCK_ROWS, end)] for array in arrays)
+                for first in range(start, end, BLOCK_ROWS)
+            ]
+            for start, end in itertools.pairwise(bounds)
+        ]
+        blocks = sc.parallelize(parts, partitions).flatMap(lambda part: part)
+        nbytes = sum(map(nbytes_of, arrays))
+        source = cls.from_decoded(blocks, describe(arrays), SkipCounter(), nbytes, stored=True)
+        source.samples = rows
+        return source
 
     @classmethod
     def _over(cls, *start: Any) -> RddSource:
@@ -339,7 +366,7 @@ def _splitter(partitions: int, assign: Assign, names: Sequence[str]) -> Callable
         order = np.argsort(targets, kind="stable")
         ends = np.cumsum(np.bincount(targets, minlength=partitions))
         number = itertools.count()
-        nbytes = max(1, sum(column.nbytes for column in columns))
+        nbytes = max(1, sum(map(nbytes_of, columns)))
         rows = max(1, min(BLOCK_ROWS, PIECE_BYTES * len(columns[0]) // nbytes))
         for target, (start, end) in enumerate(itertools.pairwise((0, *ends))):
             for begin in range(start, end, rows):

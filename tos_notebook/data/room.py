@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ..blocks.block import Columns, concatenate
 from ..cluster.jvm import available
+from ..common.arrays import nbytes_of
 from ..errors import DataError
 
 MEMORY = Path("/proc/meminfo")
@@ -87,7 +88,7 @@ def gathered(blocks: Iterable[Columns], names: Sequence[str], where: str) -> Col
         came.append(block)
         rows += len(block[0])
         sizes = [
-            size + column.nbytes
+            size + nbytes_of(column)
             for size, column in zip(sizes or [0] * len(block), block, strict=True)
         ]
         largest = max(range(len(sizes)), key=sizes.__getitem__)

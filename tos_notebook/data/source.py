@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from ..blocks.block import NUMERIC
 from ..blocks.feeds import Feed, check_values
 from ..blocks.naming import Field, flattened
 from ..blocks.source import DataSource
 from ..cluster.connect import refuse_remote
+from ..common.arrays import as_strings, is_text
 from ..errors import DataError, ShapeMismatch
-from .arrays import ArraySource
+from .arrays import ArraySource, checked_arrays
 from .described import DataDescription, is_frame
 from .rdd import RddSource, is_rdd
 from .stream import StreamSource
@@ -65,6 +67,8 @@ def as_source(
         return RddSource(data, feeds)
     data = named_arrays(data, feeds)
     if isinstance(data, (tuple, list)) and data and all(hasattr(a, "__array__") for a in data):
+        if any(is_text(np.asarray(a)) for a in data):
+            return RddSource.of_arrays(sc, checked_arrays(data, NUMERIC + "O"), partitions)
         source = ArraySource(data, partitions)
         if len(source.columns) == len(feeds):
             check_values(source.arrays, feeds, "Row")
@@ -101,7 +105,7 @@ def has_labels(data: Any, feeds: Sequence[Feed]) -> bool:
 
 
 def named_arrays(data: Any, ports: Sequence[Field]) -> Any:
-    """Return arrays in the order of the ports, if there are dictionaries of arrays among them.
+    """Return arrays in the order of the ports, text among them as `bytes`.
 
     Parameters
     ----------
@@ -114,13 +118,24 @@ def named_arrays(data: Any, ports: Sequence[Field]) -> Any:
     ------
     ShapeMismatch
         The keys are not the ports' names.
+    DataError
+        An array of objects holds something else than text.
     """
-    if isinstance(data, np.ndarray):
-        return (data,)
-    parts = (data,) if isinstance(data, Mapping) else data
-    if not isinstance(parts, tuple | list) or not any(isinstance(p, Mapping) for p in parts):
+    parts = (data,) if isinstance(data, Mapping | np.ndarray) else data
+    if not isinstance(parts, tuple | list):
         return data
-    return tuple(flattened(parts, ports, lambda array: [array]))
+    if any(isinstance(part, Mapping) for part in parts):
+        parts = tuple(flattened(parts, ports, lambda array: [array]))
+    if not any(isinstance(part, np.ndarray) and is_text(part) for part in parts):
+        return parts
+    return tuple(_encoded(part) if isinstance(part, np.ndarray) else part for part in parts)
+
+
+def _encoded(array: Any) -> Any:
+    try:
+        return as_strings(array) if is_text(array) else array
+    except TypeError as error:
+        raise DataError(f"Arrays: {error}, in an array of {array.dtype}.") from None
 
 
 def as_rows(

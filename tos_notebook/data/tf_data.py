@@ -72,9 +72,9 @@ def column_of(spec: Any) -> ColumnSpec:
         It is not a tensor of numbers of a known shape.
     """
     known = isinstance(spec, tf.TensorSpec) and spec.shape.is_fully_defined()
-    if not known or np.dtype(spec.dtype.as_numpy_dtype).kind not in NUMERIC:
+    if not known or np.dtype(spec.dtype.as_numpy_dtype).kind not in NUMERIC + "O":
         raise DataError(
-            f"Expected a dataset of records, tensors of numbers of a known shape, got {spec}. Do "
+            f"Expected records of tensors of numbers or text, of known shapes, got {spec}. Do "
             "not batch it, the session does that; decode, pad or set_shape what varies."
         )
     return ColumnSpec(spec.dtype.name, tuple(spec.shape))

@@ -29,6 +29,8 @@ def as_tensor(array: Array) -> tf.Tensor:
     and numpy wraps neither an array that is read-only nor one in another byte order.
     """
     flags, dtype = array.flags, array.dtype
+    if dtype.kind == "O":
+        return tf.constant(array, tf.string)
     if not dtype.isnative:
         return tf.constant(array.astype(dtype.newbyteorder("=")))
     if array.ctypes.data % ALIGNMENT or not (flags.c_contiguous and flags.writeable):

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from ..common.arrays import STRING, Array, dtype_of, is_text
 from ..data.dataframe.frame import FrameColumns
 from ..data.described import DataDescription
 from ..data.source import as_source
@@ -70,7 +72,7 @@ def _rows(sc: Any, data: Any) -> Any:
             return zeros[0] if len(zeros) == 1 else zeros
     source = as_source(sc, data, 1)
     try:
-        columns = [np.zeros((1, *c.shape), c.dtype) for c in source.columns]
+        columns = [_zeros(c.shape, c.dtype) for c in source.columns]
     finally:
         if source is not data:
             source.close()
@@ -89,7 +91,14 @@ def _inputs(fields: Sequence[Any]) -> Sequence[Any]:
 def _zeros_of(part: Any) -> Any:
     if isinstance(part, Mapping):
         return {name: _zeros_of(value) for name, value in part.items()}
-    return np.zeros((1, *part.shape[1:]), part.dtype)
+    return _zeros(part.shape[1:], STRING if is_text(part) else part.dtype)
+
+
+def _zeros(shape: tuple[int, ...], dtype: npt.DTypeLike) -> Array:
+    rows = np.zeros((1, *shape), dtype_of(dtype))
+    if dtype == STRING:
+        rows.fill(b"")
+    return rows
 
 
 def _text(rows: Any) -> str:

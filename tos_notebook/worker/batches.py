@@ -158,6 +158,8 @@ class _InMemoryFeed:
         return int(self._order[first * self._batch_size + index])
 
     def _take(self, number: int, column: Array, index: npt.NDArray[np.int64]) -> Array:
+        if column.dtype.kind == "O":
+            return column[index]
         shape = (len(index), *column.shape[1:])
         nbytes = math.prod(shape) * column.dtype.itemsize
         if len(self._buffers[number]) < nbytes:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from tos_notebook.blocks.block import (
     ColumnSpec,
     concatenate,
+    content_order,
     describe,
     epoch_order,
     stack_records,
@@ -59,6 +60,10 @@ def test_records_come_back_in_order_whatever_the_block_size(count: int, rows: in
         (np.zeros((2, 3)), ColumnSpec("float64", (2, 3))),
         (np.zeros(2, np.float16), ColumnSpec("float16", (2,))),
         (Vector(1.0, 2.0, 3.0), ColumnSpec("float64", (3,))),
+        ("text", ColumnSpec("string", ())),
+        (b"\x00bytes\x00", ColumnSpec("string", ())),
+        (np.array(["a", "bc"]), ColumnSpec("string", (2,))),
+        ([["a"], ["é"]], ColumnSpec("string", (2, 1))),
     ],
 )
 def test_a_column_has_the_dtype_of_the_record(value: Any, spec: ColumnSpec) -> None:
@@ -69,6 +74,21 @@ def test_a_column_has_the_dtype_of_the_record(value: Any, spec: ColumnSpec) -> N
 def test_longer_records_make_more_columns() -> None:
     (block,) = blocks_of((1, 2.0, [3], 4), (5, 6.0, [7], 8))
     assert [column.tolist() for column in block] == [[1, 5], [2.0, 6.0], [[3], [7]], [4, 8]]
+
+
+def test_text_is_bytes_whole_and_as_it_came() -> None:
+    texts = ["é", "", "long " * 50, b"\x00ends with zero\x00"]
+    (block,) = blocks_of(*((text, [text, "b"]) for text in texts))
+    expected = [text if isinstance(text, bytes) else text.encode() for text in texts]
+    assert block[0].tolist() == expected
+    assert block[1].tolist() == [[text, b"b"] for text in expected]
+
+
+def test_rows_of_text_have_an_order_by_what_they_are() -> None:
+    rows = np.array([[b"b", b"a"], [b"a", b"z"], [b"a", b"b"]], object)
+    numbers = np.array([1, 2, 3])
+    assert content_order((rows, numbers)).tolist() == [2, 1, 0]
+    assert content_order((np.zeros(3), rows[:, :1], numbers)).tolist() == [1, 2, 0]
 
 
 def test_what_casts_safely_into_the_first_record_is_taken() -> None:
@@ -87,10 +107,10 @@ def test_what_casts_safely_into_the_first_record_is_taken() -> None:
         ((np.zeros(3), 1), "record 1, field 0: expected float64 of shape (2,) as in the first"),
         ((np.zeros(2, complex), 1), "record 1, field 0: expected float64 of shape (2,)"),
         ((np.zeros(2), 1.5), "record 1, field 1: expected int64 of shape () as in the first"),
-        ((np.zeros(2), "one"), "record 1, field 1: expected numbers in a rectangular array"),
-        ((np.array([1, None]), 1), "record 1, field 0: expected numbers in a rectangular array"),
-        (([[1], [1, 2]], 1), "record 1, field 0: expected numbers in a rectangular array"),
-        ((np.zeros(2), None), "record 1, field 1: expected numbers"),
+        ((np.zeros(2), "one"), "record 1, field 1: expected int64 of shape () as in the first"),
+        ((np.array([1, None]), 1), "record 1, field 0: expected numbers or text in a rectangular"),
+        (([[1], [1, 2]], 1), "record 1, field 0: expected numbers or text in a rectangular array"),
+        ((np.zeros(2), None), "record 1, field 1: expected numbers or text"),
     ],
 )
 def test_a_record_unlike_the_first_is_named(record: Any, message: str) -> None:

@@ -51,6 +51,21 @@ def test_batches_are_told_by_their_values_and_by_where_they_end(sizes: list[int]
         assert Hash((rows,)).digest != running.digest
 
 
+def test_text_has_a_content_by_its_values_and_by_where_they_end() -> None:
+    def digest(*texts: bytes) -> str:
+        return content_of((np.array([*texts], object),)).digest
+
+    assert digest(b"a", b"bc") == digest(bytes(bytearray(b"a")), b"bc")
+    found = {
+        digest(b"a", b"bc"),
+        digest(b"ab", b"c"),
+        digest(b"bc", b"a"),
+        digest(b"abc"),
+        digest(),
+    }
+    assert len(found) == 5
+
+
 def test_no_rows_have_a_content_too() -> None:
     assert content_of(()).rows == content_of((ROWS[:0],)).rows == 0
     assert str(Content(3, "0123456789abcdef")) == "3 rows with digest 01234567"

@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tos_notebook.archive.runner import Trained
+from tos_notebook.blocks.block import describe
 from tos_notebook.blocks.sparse import SparseRows
 from tos_notebook.common.arrays import Array
 from tos_notebook.program.export.base import Program
@@ -40,7 +41,7 @@ class Lone:
     def __init__(self, program: Program, *columns: Array) -> None:
         self.program = program
         self.columns = columns
-        archive = program.export([(c.dtype.name, c.shape[1:]) for c in columns])
+        archive = program.export([(c.dtype, c.shape) for c in describe(columns)])
         self.runner = TensorFlowRunner(archive)
         self.buffer = program.read()
 
@@ -74,7 +75,7 @@ class Trainers:
 
     def __init__(self, program: Program, *columns: Array, on_worker: bool = False) -> None:
         program = program.for_gradients()
-        archive = program.export([(c.dtype.name, c.shape[1:]) for c in columns])
+        archive = program.export([(c.dtype, c.shape) for c in describe(columns)])
         self.layout = program.layout
         self.runner = TensorFlowRunner(archive)
         self.updater = self.runner.updater() if on_worker else TensorFlowUpdater.load(archive)

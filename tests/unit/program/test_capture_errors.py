@@ -299,15 +299,6 @@ def test_a_python_function_in_a_model(wrapper: Any) -> None:
         program.export([("float32", (2,)), ("float32", (2,))])
 
 
-def test_a_lookup_table_in_a_model() -> None:
-    words = keras.Input((1,), dtype="string")
-    found = layers.StringLookup(vocabulary=["a", "b"])(words)
-    table = keras.Model(words, layers.Dense(1)(layers.Flatten()(layers.Embedding(3, 2)(found))))
-    table.compile("sgd", "mse")
-    with pytest.raises(UnsupportedProgram, match="a lookup table"):
-        capture(table).export([("string", (1,)), ("float32", (1,))])
-
-
 class Steps(keras.Sequential):
     """A train_step that returns what it was told to."""
 

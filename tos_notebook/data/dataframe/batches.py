@@ -12,8 +12,12 @@ import numpy as np
 from pyspark import RDD
 from pyspark.serializers import NoOpSerializer
 
+from ...common.arrays import STRING
 from ..arrow import ArrowColumn
 from .kinds import dtype_of
+
+TEXT_BYTES = 20
+"""What Spark, too, takes text for."""
 
 UNKNOWN = 2**62
 """Spark estimates more than so many bytes where it does not know."""
@@ -31,7 +35,8 @@ def nbytes(field: Any, column: ArrowColumn) -> int:
     """Return how many bytes a row of a column has in Arrow, at most."""
     # Of a vector, as if it were dense.
     dtype = dtype_of(field.dataType) or "float64"
-    return math.prod(column.lengths) * np.dtype(dtype).itemsize
+    width = TEXT_BYTES if dtype == STRING else np.dtype(dtype).itemsize
+    return math.prod(column.lengths) * width
 
 
 def arrow_batches(frame: Any, sc: Any, row_bytes: int) -> RDD[bytes]:

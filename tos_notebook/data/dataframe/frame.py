@@ -117,16 +117,17 @@ class FrameColumns(DataDescription):
     def stacked(self, ports: Sequence[Field]) -> FrameColumns:
         """Return the same, with one column in place of the features, if one input takes them all.
 
-        They must be single numbers; else this returns itself.
+        They must be single numbers, or single strings; else this returns itself.
         """
         inputs = [port for port in ports if port.part == "inputs"]
         if len(inputs) != 1 or len(self.features) < 2 or isinstance(self.features, Mapping):
             return self
         shape = getattr(inputs[0], "shape", None)
         parts = [self.columns[name] for name in self.features if name in self.columns]
-        numbers = [column for column in parts if type(column.kind) in kinds.DTYPES]
+        alike = len({isinstance(column.kind, kinds.TEXT) for column in parts}) == 1
+        scalars = all(kinds.depth_of(column.kind) == 0 for column in parts)
         fits = shape is None or shape in ((len(self.features),), (None,))
-        if not fits or len(numbers) != len(self.features):
+        if not (fits and alike and scalars) or len(parts) != len(self.features):
             return self
         one = kinds.stacked(parts)
         return replace(self, columns={**self.columns, one.name: one}, features=(one.name,))

@@ -12,6 +12,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions, types
 
 from ...blocks.feeds import Feed
+from ...common.arrays import STRING
 from ...common.checks import did_you_mean
 from ...errors import DataError
 
@@ -27,10 +28,12 @@ DTYPES = {
     types.DoubleType: "float64",
 }
 
+TEXT = (types.StringType, types.CharType, types.VarcharType)
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column that is fed, as numbers.
+    """A column that is fed, as numbers or text.
 
     Parameters
     ----------
@@ -78,19 +81,26 @@ def found(frame: Any, given: Any, shaped: Container[str] = ()) -> Column:
 
 
 def stacked(columns: Sequence[Column]) -> Column:
-    """Return several columns of one number each as one of arrays.
+    """Return several columns of one number, or one string, each as one of arrays.
 
     Raises
     ------
     DataError
-        One of them has no number.
+        One of them has neither, or some have numbers and others text.
     """
-    for column in columns:
-        if type(column.kind) not in DTYPES:
+    are_text = [isinstance(column.kind, TEXT) for column in columns]
+    for column, is_text in zip(columns, are_text, strict=True):
+        if not is_text and type(column.kind) not in DTYPES:
             raise DataError(
-                f"Column {column.name!r} is {column.kind.simpleString()}: expected a number or a "
-                "boolean, to be fed with others in one input."
+                f"Column {column.name!r} is {column.kind.simpleString()}: expected a number, a "
+                "boolean or a string, to be fed with others in one input."
             )
+    if len(set(are_text)) > 1:
+        text = next(column.name for column in columns if isinstance(column.kind, TEXT))
+        raise DataError(
+            f"Column {text!r} is a string: expected numbers, as the others that are to be fed with "
+            "it in one input. Feed strings in an input of their own."
+        )
     kinds = {type(column.kind) for column in columns}
     one = columns[0].kind if len(kinds) == 1 else types.DoubleType()
     value = functions.array(*(column.value.cast(one) for column in columns))
@@ -137,23 +147,23 @@ def check_type(column: Column, shaped: bool) -> None:
             )
     elif dtype_of(kind) is None:
         raise DataError(
-            f"Column {name!r} is {kind.simpleString()}: expected numbers, booleans, times, arrays "
-            f"of numbers, vectors, or raw bytes. {_remedy(name, kind)}"
+            f"Column {name!r} is {kind.simpleString()}: expected numbers, booleans, times, text, "
+            f"arrays of them, vectors, or raw bytes. {_remedy(name, kind)}"
         )
 
 
 def _remedy(name: str, kind: Any) -> str:
     if isinstance(kind, types.MapType):
         return f'Take values by their keys, such as F.element_at("{name}", "key").'
-    return "Cast it, or index strings with a StringIndexer."
+    return "Cast it, or select what is in it."
 
 
 def check_flat(column: Column) -> None:
-    """Refuse to fill up a column that does not hold arrays of numbers."""
+    """Refuse to fill up a column that does not hold arrays of numbers or text."""
     name, kind = column.name, column.kind
-    if not isinstance(kind, types.ArrayType) or type(kind.elementType) not in DTYPES:
+    if not isinstance(kind, types.ArrayType) or depth_of(kind) > 1 or dtype_of(kind) is None:
         raise DataError(
-            f"pad: expected a column of arrays of numbers, got {name!r}, which is "
+            f"pad: expected a column of arrays of numbers or text, got {name!r}, which is "
             f"{kind.simpleString()}."
         )
 
@@ -166,7 +176,7 @@ def dtype_of(kind: Any) -> Any:
         return "uint8"
     while isinstance(kind, types.ArrayType):
         kind = kind.elementType
-    return DTYPES.get(type(kind))
+    return STRING if isinstance(kind, TEXT) else DTYPES.get(type(kind))
 
 
 def depth_of(kind: Any) -> int:
@@ -191,7 +201,8 @@ def expression(given: Column, pad: int | None, feed: Feed | None) -> Any:
         return functions.when(column.isNotNull(), parts)
     if pad is None:
         return column
-    zero, size = functions.lit(0).cast(kind.elementType), functions.size(column)
+    nothing = "" if isinstance(kind.elementType, TEXT) else 0
+    zero, size = functions.lit(nothing).cast(kind.elementType), functions.size(column)
     filled = functions.concat(column, functions.array_repeat(zero, functions.lit(pad) - size))
     return functions.when(size < pad, filled).otherwise(column)
 

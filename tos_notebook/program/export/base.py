@@ -51,7 +51,7 @@ class Program(Predictor):
     sessions: bool = False
 
     def __init__(self) -> None:
-        self._exported: dict[tuple[tuple[ColumnType, ...], str], Path] = {}
+        self._exported: dict[tuple[Any, ...], Path] = {}
         self._folder = temporary.directory("tos-program-")
         self._twin: Program | None = None
 
@@ -138,7 +138,7 @@ class Program(Predictor):
         UnsupportedProgram
             Something in the program cannot run on an executor, or its step has no place to cut.
         """
-        key = tuple(columns), self.frozen
+        key = tuple(columns), self.frozen, self._tables
         if key not in self._exported:
             target = Path(self._folder.name, f"{len(self._exported)}.zip")
             self._export(key[0], target)
@@ -166,6 +166,11 @@ class Program(Predictor):
     def frozen(self) -> str:
         """Digest of the values that are exported, but not synchronised; empty for none."""
         return ""
+
+    @property
+    def _tables(self) -> tuple[Any, ...]:
+        """Lookup tables that the model may replace by others."""
+        return ()
 
     @property
     @abstractmethod

@@ -20,6 +20,7 @@ from .cut import cannot_be_cut
 from .frozen import assigned
 from .functions import advance_function, batch_function, train_function, update_function
 from .step import Step
+from .tables import tables_of
 
 
 def export(
@@ -42,7 +43,7 @@ def export(
     Raises
     ------
     UnsupportedProgram
-        The step needs a resource that is not a variable, such as a lookup table; or it has too
+        The step needs a resource that is neither a variable nor a lookup table; or it has too
         many metrics, or two of one name.
     """
     _check_metrics(spec.outputs)
@@ -129,8 +130,9 @@ def guarded_save(
     Raises
     ------
     UnsupportedProgram
-        It needs a resource that is not a variable, such as a lookup table.
+        It needs a resource that is neither a variable nor a lookup table.
     """
+    module.tables = tables_of([*vars(module).values(), *(signatures or {}).values()])
     with temporary.directory("tos-export-") as folder:
         try:
             with quiet("tensorflow", "absl"):
@@ -138,9 +140,9 @@ def guarded_save(
         except (AssertionError, KeyError) as error:
             # How TensorFlow reports a captured resource that it cannot save.
             raise UnsupportedProgram(
-                "The program uses a resource of this process that is not a variable, such as a "
-                f"lookup table ({str(error.args[0]).splitlines()[0]}). Look values up in Spark, "
-                "and feed what was found."
+                "The program uses a resource of this process that is neither a variable nor a "
+                f"lookup table ({str(error.args[0]).splitlines()[0]}). Prepare the data in Spark, "
+                "and feed what it has made."
             ) from error
         zip_folder(Path(folder), notes, target)
 
