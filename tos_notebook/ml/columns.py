@@ -12,6 +12,7 @@ from pyspark.sql import types
 from ..blocks.feeds import Feed
 from ..blocks.naming import in_order
 from ..blocks.skips import Advice
+from ..common.arrays import STRING
 from ..data.dataframe import FrameColumns, columns
 from ..errors import ConfigError, DataError
 from .params import PredictingParams
@@ -67,6 +68,13 @@ def fed(
     on_bad = "skip" if stage.getHandleInvalid() == "skip" else "raise"
     try:
         found = columns(frame, ordered, label, weight=weight, shapes=shapes, on_bad=on_bad)
+        given = {name: feed.dtype for name, feed in zip(ordered, inputs, strict=True)}
+        for name, column in found.columns.items():
+            if column.is_text and given.get(name) != STRING:
+                raise DataError(
+                    f"Column {name!r} is a string: expected numbers. Index it with a "
+                    "StringIndexer in a stage before this one."
+                )
         return replace(found, advice=ADVICE)
     except DataError as error:
         named = "".join(f", labelCol={name!r}" for name in label)

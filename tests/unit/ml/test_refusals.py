@@ -119,7 +119,7 @@ def test_a_schedule_has_no_learning_rate_to_set(assembled: Any) -> None:
     ("given", "said"),
     [
         ({"featuresCol": "feature"}, r"no column 'feature'. Did you mean features"),
-        ({"featuresCol": "kind"}, r"(?s)featuresCol=\['kind'\].*string: expected numbers"),
+        ({"featuresCol": "kind"}, r"(?s)featuresCol=\['kind'\].*is a string: expected numbers"),
         ({"labelCol": "lable"}, r"labelCol='lable': .*Did you mean label"),
         ({"labelCol": "kind"}, r"labelCol='kind': .*StringIndexer"),
         ({"weightCol": "weight"}, r"weightCol='weight': .*no column 'weight'"),

@@ -47,6 +47,11 @@ class Column:
     value: Any
     kind: Any
 
+    @property
+    def is_text(self) -> bool:
+        """Whether it holds text, or arrays of it."""
+        return bool(dtype_of(self.kind) == STRING)
+
 
 def found(frame: Any, given: Any, shaped: Container[str] = ()) -> Column:
     """Return a column of a frame, its decimals and times as doubles.
