@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .data.records import tfrecords
     from .nodes.servers import tensorflow_cluster
     from .program.capture import capture
+    from .program.keras.adapt import adapt
     from .program.saved_models import load_model
     from .steering import conditions
     from .surface import fit
@@ -36,6 +37,7 @@ _HOMES = {
     "MLflow": ".telemetry.mlflow",
     "Run": ".training.run",
     "TrainingSession": ".training.session",
+    "adapt": ".program.keras.adapt",
     "capture": ".program.capture",
     "columns": ".data.dataframe",
     "compare": ".telemetry.compare",
@@ -72,6 +74,7 @@ __all__ = [
     "Run",
     "TrainingSession",
     "__version__",
+    "adapt",
     "capture",
     "chaos",
     "codecs",

@@ -39,6 +39,7 @@ NAMED = {
 
 HANDED = {
     "magics.cluster": "nodes.tasks",
+    "program.keras.adapt": "inference.statistics",
     "tensorflowonspark.pipeline": "tensorflowonspark.scoring",
 }
 """Modules that hand something of another one to Spark, and no function of their own."""

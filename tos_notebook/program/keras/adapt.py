@@ -1,0 +1,212 @@
+"""Let preprocessing layers of Keras learn from columns of a DataFrame, where the rows lie."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+from keras import layers
+
+from ...archive.spec import FeedSpec
+from ...blocks.block import BLOCK_ROWS
+from ...blocks.feeds import check_columns
+from ...cluster.executors import task_cores
+from ...cluster.jobs import spoken
+from ...common import temporary
+from ...data.dataframe import FrameColumns, columns
+from ...data.dataframe.quantiles import quantiles
+from ...data.described import is_frame
+from ...data.rdd import RddSource
+from ...errors import ConfigError, DataError
+from ...inference.servable import publish
+from ...inference.statistics import (
+    Tokenize,
+    added,
+    by_frequency,
+    counted,
+    is_token,
+    is_total,
+    joined,
+    moments,
+)
+from ...inference.task import predict_published
+from ...runtime.eager import eagerly
+from ..export.serving import serve
+
+SPECIAL = 2
+"""Tokens that may be among the most frequent ones, but that the layer has a number for already."""
+
+
+def adapt(layer: Any, data: Any, column: Any = None) -> Any:
+    """Adapt a preprocessing layer to a column of a Spark DataFrame, and return the layer.
+
+    It is what ``layer.adapt(values)`` does, without bringing the rows to the driver: executors
+    count tokens and add up values, and the driver gets sums.
+
+    Parameters
+    ----------
+    layer : keras.layers.Layer or keras.utils.FeatureSpace
+        A ``StringLookup``, ``IntegerLookup``, ``TextVectorization``, ``Normalization`` over the
+        last axis, or ``Discretization``. Or a feature space, each of whose features has the name of
+        a column.
+    data : DataFrame or FrameColumns
+        Of Spark. What `tos_notebook.columns` returns, of one feature, also says what becomes of bad
+        rows.
+    column : str, Column, or sequence of them
+        As `tos_notebook.columns` takes features; several for a ``Normalization`` of several
+        numbers. None for a feature space.
+
+    Raises
+    ------
+    ConfigError
+        The layer learns nothing, or not in this way.
+    DataError
+        The column is missing, has bad rows, or is of a type that the layer does not take.
+
+    Notes
+    -----
+    Means and variances are those of Keras up to rounding. The boundaries of a ``Discretization``
+    are quantiles of Spark, which are as close as the layer's ``epsilon`` says.
+
+    Examples
+    --------
+    >>> lookup = tos.adapt(keras.layers.StringLookup(), df, "color")          # doctest: +SKIP
+    """
+    if isinstance(layer, keras.utils.FeatureSpace):
+        return _adapt_space(layer, data)
+    kind = next((k for k in _ADAPT if isinstance(layer, k)), None)
+    if kind is None:
+        names = ", ".join(k.__name__ for k in (*_ADAPT, keras.utils.FeatureSpace))
+        raise ConfigError(f"layer: expected one of {names}, got {type(layer).__name__}.")
+    with spoken(), eagerly():
+        _ADAPT[kind](layer, _described(data, column))
+    return layer
+
+
+def _described(data: Any, column: Any) -> FrameColumns:
+    if is_frame(data):
+        if column is None:
+            raise ConfigError("column: expected the column of the DataFrame to adapt to, got None.")
+        several = isinstance(column, list | tuple)
+        data = columns(data, {"x": column} if several else column)
+    if not isinstance(data, FrameColumns):
+        raise DataError(
+            f"data: expected a Spark DataFrame, or tos.columns(df, ...), got "
+            f"{type(data).__name__}. For data in the driver call layer.adapt(values)."
+        )
+    if len(data.names) != 1 or data.label:
+        raise ConfigError(
+            f"data: expected one column and no label, got {', '.join(data.names)}. Adapt one layer "
+            "to one column."
+        )
+    return data
+
+
+def _adapt_space(space: Any, data: Any) -> Any:
+    for name in space._list_adaptable_preprocessors():
+        adapt(space.preprocessors[name], data, name)
+    # What its own adapt does afterwards.
+    space._is_adapted = True
+    with eagerly():
+        space.get_encoded_features()
+    space.built = space._sublayers_built = True
+    return space
+
+
+def _source(data: FrameColumns, dtype: str | None = None) -> RddSource:
+    feeds = [FeedSpec("x", dtype, None)]
+    source = data.source(data.frame.sparkSession.sparkContext, feeds)
+    check_columns(source.columns, feeds)
+    return source
+
+
+def _adapt_lookup(layer: Any, data: FrameColumns) -> None:
+    _learn(layer, data, None)
+
+
+def _adapt_text(layer: Any, data: FrameColumns) -> None:
+    def tokens(text: tf.Tensor) -> dict[str, tf.Tensor]:
+        found = layer._preprocess(tf.reshape(text, [-1]))
+        dense = found.to_tensor(b"") if isinstance(found, tf.RaggedTensor) else found
+        return {"tokens": tf.reshape(dense, [tf.shape(text)[0], -1])}
+
+    sc = data.frame.sparkSession.sparkContext
+    with temporary.directory("tos-adapt-") as folder:
+        target = Path(folder, "tokens.zip")
+        serve(tokens, [("text", tf.TensorSpec([None], tf.string))], [], target)
+        tokenize = partial(predict_published, publish(sc, target), task_cores(sc), BLOCK_ROWS)
+    _learn(layer._lookup_layer, data, tokenize)
+
+
+def _learn(lookup: Any, data: FrameColumns, tokenize: Tokenize | None) -> None:
+    """Give a lookup the counts that its own adapt would make of the rows."""
+    is_text = data.columns[data.names[0]].is_text
+    if is_text != (lookup.vocabulary_dtype == "string"):
+        wanted = "text" if lookup.vocabulary_dtype == "string" else "integers"
+        raise DataError(f"Column {data.names[0]!r}: expected {wanted} for this layer.")
+    source = _source(data, None if is_text else "int64")
+    by_row = lookup.output_mode == "tf_idf"
+    blocks = source.tasks(data.frame.sparkSession.sparkContext)
+    pairs = blocks.mapPartitions(partial(counted, tokenize, by_row)).reduceByKey(added).persist()
+    try:
+        tokens = pairs.filter(is_token)
+        rows = sum(count for _, (count, _) in pairs.filter(is_total).collect())
+        most = lookup.max_tokens
+        found = tokens.collect() if most is None else tokens.top(most + SPECIAL, by_frequency)
+    finally:
+        pairs.unpersist()
+    if not found:
+        raise DataError(f"Column {data.names[0]!r}: expected at least one value, got none.")
+    lookup.reset_state()
+    keys = tf.constant([token for token, _ in found], lookup.vocabulary_dtype)
+    lookup.token_counts.insert(keys, tf.constant([n for _, (n, _) in found], tf.int64))
+    if by_row:
+        lookup.token_document_counts.insert(keys, tf.constant([n for _, (_, n) in found], tf.int64))
+        lookup.num_documents.assign(rows)
+    lookup.finalize_state()
+
+
+def _adapt_normalization(layer: Any, data: FrameColumns) -> None:
+    if layer.input_mean is not None:
+        raise ConfigError("layer: expected a Normalization without mean=, which it would keep.")
+    if layer.axis not in ((-1,), ()):
+        raise ConfigError(
+            f"layer: expected a Normalization with axis=-1 or None, got axis={layer.axis}. Call "
+            "layer.adapt(values) with some of the rows."
+        )
+    source = _source(data, "float64")
+    blocks = source.tasks(data.frame.sparkSession.sparkContext)
+    whole = not layer.axis
+    count, mean, squares = blocks.mapPartitions(partial(moments, whole)).treeReduce(joined)
+    if not layer.built:
+        layer.build((None, *(source.columns[0].shape or (1,))))
+    layer.adapt_mean.assign(np.reshape(mean, layer.adapt_mean.shape))
+    layer.adapt_variance.assign(np.reshape(squares / count, layer.adapt_variance.shape))
+    layer.finalize_state()
+
+
+def _adapt_discretization(layer: Any, data: FrameColumns) -> None:
+    if layer.num_bins is None:
+        raise ConfigError("layer: expected a Discretization with num_bins=, got bin_boundaries=.")
+    name = data.names[0]
+    if data.columns[name].is_text:
+        raise DataError(f"Column {name!r}: expected numbers for this layer.")
+    shares = [number / layer.num_bins for number in range(1, layer.num_bins)]
+    boundaries = quantiles(data.frame, data.columns[name], shares, layer.epsilon)
+    if len(boundaries) != len(shares):
+        raise DataError(f"Column {name!r}: expected at least one value, got none.")
+    layer.bin_boundaries = boundaries
+
+
+_ADAPT: dict[Any, Callable[[Any, FrameColumns], None]] = {
+    layers.StringLookup: _adapt_lookup,
+    layers.IntegerLookup: _adapt_lookup,
+    layers.TextVectorization: _adapt_text,
+    layers.Normalization: _adapt_normalization,
+    layers.Discretization: _adapt_discretization,
+}
