@@ -7,9 +7,7 @@ from typing import Any
 
 from .cluster.executors import active_context
 from .common.checks import refuse_unknown
-from .data.dataframe import columns
-from .data.described import is_frame
-from .errors import ConfigError
+from .data.chosen import chosen, like
 from .magics import load_once, notebook_shell
 from .telemetry.progress import ProgressLine
 from .training.options import (
@@ -53,12 +51,13 @@ def fit(
     model : keras.Model or Program
         Compiled, or as `tos_notebook.capture` returns it. Afterwards it has the trained weights.
     data : tuple of ndarray, RDD of tuple, DataFrame, TFRecord files, or callable
-        What `TrainingSession.start` takes; or a Spark DataFrame, with `features` and `label`.
+        What `TrainingSession.start` takes, such as a DataFrame of Spark or pandas with `features`
+        and `label`.
     epochs : int
         Passes over the data.
     features, label : str, sequence of str, or mapping of str to str, optional
         Columns of the DataFrame, as `tos_notebook.columns` takes them; of one among the validation
-        data, too.
+        data, too. Without, those that the model's inputs and labels are named as.
     spark : SparkSession or SparkContext, optional
         What `tos_notebook.connect` returns by default.
     checkpoint_dir : str, optional
@@ -95,9 +94,9 @@ def fit(
     settings = subset(SessionOptions, asked, none=True) | {"checkpoint_dir": checkpoint_dir}
     if checkpoint_dir is not None:
         given.setdefault("checkpoint_every", EVERY)
-    if is_frame(given.get("validation_data")):
-        given["validation_data"] = _columns(given["validation_data"], features, label)
-    data = _columns(data, features, label)
+    data = chosen(data, features, label)
+    if "validation_data" in given:
+        given["validation_data"] = like(given["validation_data"], features, label)
     shell = notebook_shell()
     if shell is not None:
         load_once(shell)
@@ -111,22 +110,3 @@ def fit(
     if verbose and shell is not None:
         run.show()
     return wait_or_stop(run) if wait else run
-
-
-def _columns(data: Any, features: Any, label: Any) -> Any:
-    """Return a DataFrame with its columns; all else as it is."""
-    if is_frame(data):
-        if features is None:
-            raise ConfigError(
-                "features: expected the columns of the DataFrame that the model takes, such as "
-                'features="pixels", label="digit".'
-            )
-        return columns(data, features, () if label is None else label)
-    if features is not None or label is not None:
-        package = type(data).__module__.partition(".")[0]
-        kind = f"{package}.{type(data).__name__}".removeprefix("builtins.")
-        raise ConfigError(
-            f"features, label: expected a Spark DataFrame with them, got {kind}. Leave them out, "
-            "such as with (frame[[...]], frame[label]) for pandas, or give a DataFrame of Spark."
-        )
-    return data

@@ -119,7 +119,7 @@ def flattened(
     found: list[Any] = []
     for part in parts:
         if ports and isinstance(part, Mapping):
-            here = _group(ports[len(found) :], len(part))
+            here = together(ports[len(found) :], len(part))
             part = by_key(part, here, f"Field {len(found)} of a record")
             found += [leaf for value in part for leaf in flatten(value)]
         else:
@@ -127,8 +127,15 @@ def flattened(
     return found
 
 
-def _group(ports: Sequence[Field], count: int) -> Sequence[Field]:
-    """Return the first ports that belong together; by their number if they do not say."""
+def together(ports: Sequence[Field], count: int) -> Sequence[Field]:
+    """Return the first ports that belong together, such as all inputs.
+
+    Parameters
+    ----------
+    ports : sequence of Field
+    count : int
+        How many they are, if they do not say.
+    """
     parts = [port.part for port in ports]
     if not parts or not parts[0]:
         return ports[:count]

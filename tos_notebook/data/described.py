@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..blocks.feeds import Feed
+from ..blocks.naming import Field
 from ..blocks.source import DataSource
 
 
@@ -29,6 +30,15 @@ class DataDescription(ABC):
     def labelled(self) -> bool:
         """Whether they have labels, as far as the description says."""
         return True
+
+    def labelled_for(self, ports: Sequence[Field]) -> bool:
+        """Return whether they have labels, for a program that is fed at these ports.
+
+        Parameters
+        ----------
+        ports : sequence of Field
+        """
+        return self.labelled
 
     def unlooked(self) -> DataDescription:
         """Return the same, without a look at rows before the run if the program says enough.

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from ..blocks.block import NUMERIC
-from ..blocks.feeds import Feed, check_values
-from ..blocks.naming import Field, flattened
+from ..blocks.feeds import Feed
 from ..blocks.source import DataSource
-from ..cluster.connect import refuse_remote
-from ..common.arrays import as_strings, is_text
 from ..errors import DataError, ShapeMismatch
-from .arrays import ArraySource, checked_arrays
-from .described import DataDescription, is_frame
+from .chosen import chosen
+from .described import DataDescription
+from .held import held
+from .parts import named_arrays, parts_of, width
 from .rdd import RddSource, is_rdd
 from .stream import StreamSource
+from .tables import TableColumns
 
 
 def as_source(
@@ -51,35 +48,27 @@ def as_source(
     """
     if isinstance(data, DataSource):
         return data
+    data = chosen(data)
+    if isinstance(data, TableColumns):
+        return held(sc, data.arrays(feeds), partitions, feeds)
     if isinstance(data, DataDescription):
         return data.source(sc, feeds)
     if callable(data):
         return StreamSource(data, partitions, feeds)
-    if is_frame(data):
-        refuse_remote(data)
-        raise DataError(
-            f"Say which columns of the DataFrame to train on: tos.columns(df, features=[...], "
-            f"label=...). It has {', '.join(data.columns)}."
-        )
     if is_rdd(data):
         if data.context is not sc:
             raise DataError("The RDD belongs to another Spark context than the session's.")
         return RddSource(data, feeds)
     data = named_arrays(data, feeds)
     if isinstance(data, (tuple, list)) and data and all(hasattr(a, "__array__") for a in data):
-        if any(is_text(np.asarray(a)) for a in data):
-            return RddSource.of_arrays(sc, checked_arrays(data, NUMERIC + "O"), partitions)
-        source = ArraySource(data, partitions)
-        if len(source.columns) == len(feeds):
-            check_values(source.arrays, feeds, "Row")
-        return source
+        return held(sc, data, partitions, feeds)
     wanted, function = "Expected training data", ", or a function that returns a tf.data.Dataset"
     if use:
         wanted, function = "Expected rows", ""
     raise DataError(
-        f"{wanted} as columns of a DataFrame, tos.columns(df, ...), an RDD of (feature, label) "
-        f"tuples, numpy arrays with one array for each feed, such as (x, y){function}; got "
-        f"{_text(data)}."
+        f"{wanted} as a DataFrame of Spark or pandas with features=... and label=..., an RDD of "
+        "(feature, label) tuples, arrays or lists with one for each feed, such as (x, y), a "
+        f"tf.data.Dataset{function}; got {_text(data)}."
     )
 
 
@@ -93,49 +82,19 @@ def has_labels(data: Any, feeds: Sequence[Feed]) -> bool:
     feeds : sequence of Feed
         The program's.
     """
+    data = chosen(data)
     if isinstance(data, DataDescription):
-        return data.labelled
+        return data.labelled_for(feeds)
     inputs = sum(feed.part == "inputs" for feed in feeds)
     if isinstance(data, DataSource):
         return len(data.columns) > inputs
-    parts = (data,) if isinstance(data, Mapping | np.ndarray) else data
+    parts = parts_of(data)
     if not isinstance(parts, tuple | list):
         return True
-    return sum(len(part) if isinstance(part, Mapping) else 1 for part in parts) > inputs
-
-
-def named_arrays(data: Any, ports: Sequence[Field]) -> Any:
-    """Return arrays in the order of the ports, text among them as `bytes`.
-
-    Parameters
-    ----------
-    data : object
-        One array for the only port, a dictionary, or a tuple or list with some, such as
-        ``({"left": x1, "right": x2}, y)``; all else is returned as it is.
-    ports : sequence of Field
-
-    Raises
-    ------
-    ShapeMismatch
-        The keys are not the ports' names.
-    DataError
-        An array of objects holds something else than text.
-    """
-    parts = (data,) if isinstance(data, Mapping | np.ndarray) else data
-    if not isinstance(parts, tuple | list):
-        return data
-    if any(isinstance(part, Mapping) for part in parts):
-        parts = tuple(flattened(parts, ports, lambda array: [array]))
-    if not any(isinstance(part, np.ndarray) and is_text(part) for part in parts):
-        return parts
-    return tuple(_encoded(part) if isinstance(part, np.ndarray) else part for part in parts)
-
-
-def _encoded(array: Any) -> Any:
-    try:
-        return as_strings(array) if is_text(array) else array
-    except TypeError as error:
-        raise DataError(f"Arrays: {error}, in an array of {array.dtype}.") from None
+    fields = 0
+    for part in parts:
+        fields += width(part, feeds[fields:])
+    return fields > inputs
 
 
 def as_rows(

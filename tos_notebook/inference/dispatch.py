@@ -14,9 +14,13 @@ from ..blocks.feeds import check_values
 from ..blocks.naming import Names
 from ..cluster.executors import active_context, task_cores
 from ..cluster.jobs import spoken
+from ..data.by_names import as_inputs
+from ..data.chosen import FrameByNames, chosen
 from ..data.described import is_frame
-from ..data.source import as_rows, named_arrays
-from ..errors import ConfigError, ConnectError, DataError, ShapeMismatch
+from ..data.parts import named_arrays
+from ..data.source import as_rows
+from ..data.tables import is_table
+from ..errors import ConfigError, ConnectError, ShapeMismatch
 from .servable import Servable, checked, publish
 from .task import predict_published
 
@@ -33,20 +37,17 @@ def predict(
     from ..data import dataframe
 
     if is_frame(data):
-        if not features:
-            raise DataError(
-                f"Say which columns of the DataFrame to predict from: features=[...], one for each "
-                f"of {', '.join(feed.name for feed in model.inputs)}. It has "
-                f"{', '.join(data.columns)}."
-            )
-        data = dataframe.columns(data, features).stacked(model.inputs)
+        data = chosen(data, features or None)
+        if isinstance(data, FrameByNames):
+            data = data.columns(as_inputs(model.inputs))
+        data = data.stacked(model.inputs)
         if len(data.names) != len(model.inputs):
             raise ShapeMismatch(
                 f"features: expected a column for each of "
                 f"{', '.join(feed.name for feed in model.inputs)}; got {', '.join(data.names)}."
             )
-    elif features:
-        raise ConfigError(f"features: for a DataFrame only, got {type(data).__name__}.")
+    elif features or (is_table(data) and len(model.inputs) > 1):
+        data = chosen(data, features or None).of_inputs(model.inputs)
     if isinstance(data, dataframe.FrameColumns):
         from .dataframe import predict_frame
 

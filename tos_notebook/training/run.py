@@ -304,19 +304,28 @@ class Run(SteeredRun):
         """The user's Keras model with the present parameters; for a graph, `UnsupportedProgram`."""
         return parameters.keras_model(self.lifecycle.model, self.run_id)
 
-    def evaluate(self, *data: Any, batch_size: int = BATCH_SIZE) -> Mapping[str, float]:
+    def evaluate(
+        self,
+        *data: Any,
+        batch_size: int = BATCH_SIZE,
+        features: Any = None,
+        label: Any = None,
+    ) -> Mapping[str, float]:
         """Return loss and metrics over other rows, with the present parameters.
 
         They are written into the user's model or session first.
 
         Parameters
         ----------
-        *data : array_like, one for each feed, shape (rows, ...); or RDD, or columns of a DataFrame
+        *data : array_like, one for each feed, shape (rows, ...); RDD, DataFrame, or columns of one
             One tuple or list of arrays is taken as its parts. A dictionary of arrays goes by the
             names of inputs or outputs. All else is evaluated on executors, once a slot is free.
         batch_size : int
+        features, label : str, sequence of str, or mapping of str to str, optional
+            Columns of a DataFrame, as for training.
         """
-        return evaluate.evaluate(self.lifecycle.model, data, batch_size)
+        model = self.lifecycle.model
+        return evaluate.evaluate(model, evaluate.rows(data, features, label), batch_size)
 
     def predict(
         self,

@@ -20,6 +20,7 @@ from ..cluster.storage import Storage
 from ..combiners import as_combiner
 from ..coordination.server import RunServer
 from ..coordination.settings import Settings
+from ..data.chosen import chosen, like
 from ..errors import CaptureError, InvalidTransition, SessionClosed, TosError
 from ..program.export.base import Program
 from ..transport.auth import new_secret
@@ -191,7 +192,10 @@ class TrainingSession:
             Records (feature, label), or longer for several inputs; or one array for each feed; or
             what `tos_notebook.columns` or `tos_notebook.tfrecords` returns; or a function of
             `tos_notebook.data.described.DatasetContext` that returns a `tf.data.Dataset` of
-            records.
+            records; or what else docs/data.md has.
+        features, label : str, sequence of str, or mapping of str to str, optional
+            Columns of data, and of validation data, that are a DataFrame of Spark or pandas, as
+            `tos_notebook.columns` takes them. Without, those that inputs and labels are named as.
 
         Raises
         ------
@@ -209,6 +213,8 @@ class TrainingSession:
         """
         options = pick(RunOptions, vars(given)).checked()
         observer_options = pick(ObserverOptions, vars(given)).checked(options.validation_split)
+        rows = like(observer_options.validation_data, given.features, given.label)
+        observer_options = replace(observer_options, validation_data=rows)
         own = self._options.strategy.settings(self._options.combiner, self._options.codec)
         if options.every is not None:
             require_directory(self._directory, options)
@@ -218,11 +224,10 @@ class TrainingSession:
                 raise SessionClosed("This session was closed; create another TrainingSession.")
             if self._run is not None:
                 refuse_if_active(self._run)
-            self._build(given.data)
+            data = chosen(given.data, given.features, given.label)
+            self._build(data)
             refuse_without_state(self.program, self._options)
-            request, observers = first_request(
-                self._factory, own, given.data, options, observer_options
-            )
+            request, observers = first_request(self._factory, own, data, options, observer_options)
             if self._options.chooses_interval:
                 observers = replace(observers, makers=(*observers.makers, IntervalChooser))
             return self._launch(request, observers)

@@ -9,9 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..common.arrays import STRING, Array, dtype_of, is_text
+from ..data.chosen import chosen
 from ..data.dataframe.frame import FrameColumns
 from ..data.described import DataDescription
+from ..data.parts import named_arrays
 from ..data.source import as_source
+from ..data.tables import TableColumns
 from ..errors import CaptureError
 from ..program.kinds import is_keras, is_sequential
 from ..runtime.eager import eagerly
@@ -44,8 +47,10 @@ def build(model: Any, sc: Any, data: Any) -> None:
     DataError, ShapeMismatch, ConnectError
         See `as_source`.
     """
+    data = chosen(data)
     rows = _rows(sc, data)
-    if is_sequential(model) and isinstance(data, FrameColumns) and isinstance(rows, list):
+    columns = FrameColumns | TableColumns
+    if is_sequential(model) and isinstance(data, columns) and isinstance(rows, list):
         # It has one input, which takes all columns.
         rows = np.stack(rows, axis=-1)
     try:
@@ -64,9 +69,13 @@ def build(model: Any, sc: Any, data: Any) -> None:
 
 def _rows(sc: Any, data: Any) -> Any:
     """Return a row of zeros in the structure of the inputs."""
-    if isinstance(data, tuple | list | Mapping | np.ndarray):
-        parts = data if isinstance(data, tuple | list) else (data,)
-        inputs = _inputs(parts)
+    data = named_arrays(data, ())
+    if isinstance(data, TableColumns):
+        example = data.example()
+        only = isinstance(example, list) and len(example) == 1
+        return example[0] if only else example
+    if isinstance(data, tuple | list):
+        inputs = _inputs(data)
         if all(isinstance(part, Mapping) or hasattr(part, "shape") for part in inputs):
             zeros = [_zeros_of(part) for part in inputs]
             return zeros[0] if len(zeros) == 1 else zeros

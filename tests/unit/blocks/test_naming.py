@@ -10,7 +10,7 @@ import pytest
 
 from tos_notebook.archive.spec import FeedSpec
 from tos_notebook.blocks.naming import in_order
-from tos_notebook.data.source import named_arrays
+from tos_notebook.data.parts import named_arrays
 from tos_notebook.errors import ShapeMismatch
 
 B, A, OUT = (FeedSpec(name, None, None) for name in ("b", "a", "out"))

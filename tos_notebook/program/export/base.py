@@ -14,7 +14,9 @@ from ...blocks.feeds import check_values
 from ...common import temporary
 from ...common.arrays import Array, Buffer
 from ...common.checks import at_least_one
-from ...data.source import named_arrays
+from ...data.chosen import chosen
+from ...data.parts import named_arrays
+from ...data.tables import TableColumns
 from ...errors import UnsupportedProgram
 from ...inference.predictor import BATCH_SIZE, Predictor
 from ...layout import Layout
@@ -202,19 +204,23 @@ class Program(Predictor):
         """
         return False
 
-    def evaluate(self, data: Any, batch_size: int = BATCH_SIZE) -> Mapping[str, float]:
+    def evaluate(
+        self, data: Any, batch_size: int = BATCH_SIZE, *, features: Any = None, label: Any = None
+    ) -> Mapping[str, float]:
         """Return loss and metrics over rows, with the user's model as it is, without training.
 
         Each row counts by its weight, or as one, however rows are spread.
 
         Parameters
         ----------
-        data : RDD, columns of a DataFrame, or sequence of ndarray, one per feed, shape (rows, ...)
-            As for training; dictionaries of arrays go by name. Arrays are evaluated here. All else
-            is evaluated on the executors, where each partition adds up the variables of the model's
-            metrics; the results are those of Keras for all metrics whose variables add up, as its
-            own do.
+        data : RDD, DataFrame, columns of one, or sequence of ndarray, one per feed
+            As for training; dictionaries of arrays go by name. Arrays, lists and tables of pandas
+            are evaluated here. All else is evaluated on the executors, where each partition adds up
+            the variables of the model's metrics; the results are those of Keras for all metrics
+            whose variables add up, as its own do.
         batch_size : int
+        features, label : str, sequence of str, or mapping of str to str, optional
+            Columns of a DataFrame, as for training.
 
         Raises
         ------
@@ -222,6 +228,9 @@ class Program(Predictor):
             The data do not fit the program, or have no rows.
         """
         at_least_one("batch_size", batch_size)
+        data = chosen(data, features, label)
+        if isinstance(data, TableColumns):
+            data = data.arrays(self.feeds)
         data = named_arrays(data, self.feeds)
         if isinstance(data, list | tuple):
             if len(data) == len(self.feeds):

@@ -27,6 +27,9 @@ class Training:
     """What a run trains on."""
 
     data: Any
+    _: KW_ONLY
+    features: Any = None
+    label: Any = None
 
 
 # Fields of a base that is named later come first.

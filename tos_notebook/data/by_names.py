@@ -1,0 +1,91 @@
+"""Which columns a program takes by their names, where nobody says so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from ..blocks.naming import Field, Named
+from ..errors import DataError
+
+
+class Chosen(NamedTuple):
+    """Columns of features and labels."""
+
+    features: Any
+    label: Any
+
+
+def by_names(
+    columns: Sequence[str], is_number: Callable[[str], bool], label: Any, ports: Sequence[Field]
+) -> Chosen:
+    """Return the columns that have the names of inputs and labels.
+
+    For an only input that none is named after, all are taken that are no labels, if these are known
+    and all others are numbers.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Names of all.
+    is_number : callable
+        Whether a column has one number in each row.
+    label : str, sequence of str, mapping, or None
+        Columns that are labels, where somebody says so.
+    ports : sequence of Field
+
+    Raises
+    ------
+    DataError
+        Columns have other names.
+    """
+    inputs = [port.name for port in ports if port.part == "inputs"]
+    wanted = [port.name for port in ports if port.part == "labels"]
+    known = set(columns)
+    if label is None and wanted and known.issuperset(wanted):
+        label = wanted
+    if inputs and (label is not None or not wanted):
+        if known.issuperset(inputs):
+            return Chosen(inputs, label)
+        others = [name for name in columns if name not in names_of(label)]
+        if len(inputs) == 1 and others and all(map(is_number, others)):
+            return Chosen(others, label)
+    names = f" Or name the columns as the model does: {', '.join(inputs + wanted)}."
+    raise DataError(
+        "Say which columns of the DataFrame to take: features=[...], label=..., or "
+        "tos.columns(df, features=[...], label=...) for more than that. It has "
+        f"{', '.join(columns)}." + (names if inputs else "")
+    )
+
+
+def has_labels(columns: Sequence[str], features: Any, label: Any, ports: Sequence[Field]) -> bool:
+    """Return whether there are labels among columns; parameters are as for `by_names`."""
+    if features is not None or label is not None:
+        return label is not None
+    wanted = [port.name for port in ports if port.part == "labels"]
+    return bool(wanted) and set(columns).issuperset(wanted)
+
+
+def names_of(group: Any) -> tuple[Any, ...]:
+    """Return the names in a group of columns, such as ``features``, in its order."""
+    if group is None:
+        return ()
+    if isinstance(group, str) or not isinstance(group, Sequence):
+        values = getattr(group, "values", None)
+        if not callable(values):
+            return (group,)
+        return tuple(name for one in values() for name in names_of(one))
+    return tuple(group)
+
+
+class Input(NamedTuple):
+    """An input, which says that it is one."""
+
+    name: str
+    shape: Any
+    part: str = "inputs"
+
+
+def as_inputs(ports: Sequence[Named]) -> list[Input]:
+    """Return what a model predicts from as ports that say what they are."""
+    return [Input(port.name, getattr(port, "shape", None)) for port in ports]
