@@ -70,7 +70,14 @@ EDGES = (
     Edge(
         frozenset({"tensorflow", "keras"}),
         # The demo stands for a user's notebook, which defines a model.
-        anywhere=("program", "runtime", "data.tf_data", "data.examples", "demo"),
+        anywhere=(
+            "program",
+            "runtime",
+            "data.tf_data",
+            "data.examples",
+            "data.dataset_graph",
+            "demo",
+        ),
         lazily=("magics", "cluster.connect", "nodes.context", "tensorflowonspark"),
     ),
     Edge(

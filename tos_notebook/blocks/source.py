@@ -30,12 +30,15 @@ class DataSource(Protocol):
         Number of rows; None where only a pass over the data would tell.
     remedy : str
         What to do if a partition comes with other rows than before.
+    notes : tuple of str
+        What users are told of them.
     """
 
     columns: tuple[ColumnSpec, ...]
     partitions: int
     samples: int | None
     remedy: str
+    notes: tuple[str, ...] = ()
 
     @abstractmethod
     def repartition(self, partitions: int, partitioner: AnyPartitioner, epoch: int) -> DataSource:

@@ -9,6 +9,7 @@ from ..blocks.feeds import Feed
 from ..blocks.source import DataSource
 from ..errors import DataError, ShapeMismatch
 from .chosen import chosen
+from .datasets import dataset_source, is_dataset, rows_of
 from .described import DataDescription
 from .held import held
 from .parts import named_arrays, parts_of, width
@@ -53,6 +54,8 @@ def as_source(
         return held(sc, data.arrays(feeds), partitions, feeds)
     if isinstance(data, DataDescription):
         return data.source(sc, feeds)
+    if is_dataset(data):
+        return dataset_source(sc, data, partitions, feeds)
     if callable(data):
         return StreamSource(data, partitions, feeds)
     if is_rdd(data):
@@ -88,6 +91,8 @@ def has_labels(data: Any, feeds: Sequence[Feed]) -> bool:
     inputs = sum(feed.part == "inputs" for feed in feeds)
     if isinstance(data, DataSource):
         return len(data.columns) > inputs
+    if is_dataset(data):
+        data = data.element_spec
     parts = parts_of(data)
     if not isinstance(parts, tuple | list):
         return True
@@ -116,6 +121,8 @@ def as_rows(
     ConnectError, ShapeMismatch
         As in `as_source`.
     """
+    if is_dataset(data):
+        data = rows_of(data, feeds)
     made = callable(data) and not isinstance(data, DataSource | DataDescription)
     try:
         source = None if made else as_source(sc, data, partitions, feeds, use)

@@ -250,6 +250,7 @@ def _laid_out(
         first = undealt(came, partitions)
     size = factory.options.batch_size
     require_whole_batches(factory.program.rows_of_batch, size, first)
+    first.notes = whole.notes
     return came, held_out, first, None
 
 

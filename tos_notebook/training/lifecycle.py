@@ -212,7 +212,7 @@ class Lifecycle:
         own = *self.epochs.notes, *self.epochs.swaps.notes, *self._standstill.notes
         training = *own, *parts.training.notes
         kept = *parts.unsaved(), *torn(parts.training.parameters)
-        return *training, *observers, *disabled, *kept, *self._told
+        return *parts.source.notes, *training, *observers, *disabled, *kept, *self._told
 
     @property
     def progress(self) -> Progress:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ..common.arrays import STRING, Array, dtype_of, is_text
 from ..data.chosen import chosen
 from ..data.dataframe.frame import FrameColumns
+from ..data.datasets import is_dataset
 from ..data.described import DataDescription
 from ..data.parts import named_arrays
 from ..data.source import as_source
@@ -79,6 +80,8 @@ def _rows(sc: Any, data: Any) -> Any:
         if all(isinstance(part, Mapping) or hasattr(part, "shape") for part in inputs):
             zeros = [_zeros_of(part) for part in inputs]
             return zeros[0] if len(zeros) == 1 else zeros
+    if is_dataset(data):
+        return _example(data)
     source = as_source(sc, data, 1)
     try:
         columns = [_zeros(c.shape, c.dtype) for c in source.columns]
@@ -91,6 +94,22 @@ def _rows(sc: Any, data: Any) -> Any:
     labelled = not isinstance(data, DataDescription) or data.labelled
     found = columns[: len(names)] if names else _inputs(columns) if labelled else columns
     return found[0] if len(found) == 1 else found
+
+
+def _example(dataset: Any) -> Any:
+    """Return a row of zeros in the structure of a dataset's first part."""
+    from ..data.dataset_graph import is_batched, row_spec
+
+    spec = row_spec(dataset, is_batched(dataset, ()))
+    return _zeros_like(spec[0] if isinstance(spec, tuple) else spec)
+
+
+def _zeros_like(spec: Any) -> Any:
+    if isinstance(spec, Mapping):
+        return {name: _zeros_like(one) for name, one in spec.items()}
+    if isinstance(spec, tuple):
+        return [_zeros_like(one) for one in spec]
+    return _zeros(tuple(spec.shape), spec.dtype.name)
 
 
 def _inputs(fields: Sequence[Any]) -> Sequence[Any]:

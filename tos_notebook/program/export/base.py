@@ -15,6 +15,7 @@ from ...common import temporary
 from ...common.arrays import Array, Buffer
 from ...common.checks import at_least_one
 from ...data.chosen import chosen
+from ...data.datasets import is_dataset, rows_of
 from ...data.parts import named_arrays
 from ...data.tables import TableColumns
 from ...errors import UnsupportedProgram
@@ -229,6 +230,8 @@ class Program(Predictor):
         """
         at_least_one("batch_size", batch_size)
         data = chosen(data, features, label)
+        if is_dataset(data):
+            data = rows_of(data, self.feeds)
         if isinstance(data, TableColumns):
             data = data.arrays(self.feeds)
         data = named_arrays(data, self.feeds)

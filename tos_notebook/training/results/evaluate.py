@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...data.chosen import chosen
+from ...data.datasets import is_dataset, rows_of
 from ...data.described import DataDescription
 from ...data.rdd import is_rdd
 from ...data.series import is_pandas
@@ -26,6 +27,8 @@ def evaluate(model: HeldModel, data: tuple[Any, ...], batch_size: int) -> Mappin
     """Evaluate the present parameters; see `tos_notebook.Run.evaluate`."""
     if len(data) == 1 and isinstance(data[0], TableColumns):
         data = data[0].arrays(model.feeds)
+    if len(data) == 1 and is_dataset(data[0]):
+        data = rows_of(data[0], model.feeds)
     if len(data) == 1 and isinstance(data[0], tuple | list):
         # A longer list for a program of one feed is its rows.
         several = len(model.feeds) > 1 or len(data[0]) == 1
