@@ -48,7 +48,8 @@ class FrameByNames(DataDescription):
 
     def source(self, sc: Any, feeds: Sequence[Feed]) -> DataSource:
         """See `DataDescription.source`."""
-        return self.columns(feeds).source(sc, feeds)
+        source: DataSource = self.columns(feeds).source(sc, feeds)
+        return source
 
     def columns(self, ports: Sequence[Field]) -> Any:
         """Return what `tos_notebook.columns` does for the columns that have the ports' names.

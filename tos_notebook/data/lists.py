@@ -63,7 +63,7 @@ def _number(value: Any) -> float:
         if not isinstance(value, datetime.datetime):
             value = datetime.datetime.combine(value, datetime.time(), datetime.UTC)
         aware = value if value.tzinfo else value.replace(tzinfo=datetime.UTC)
-        return (aware - EPOCH).total_seconds()
+        return float((aware - EPOCH).total_seconds())
     return float(value)
 
 
@@ -101,7 +101,7 @@ def _ragged(values: Sequence[Any]) -> str:
 
 def _shape(value: Any) -> tuple[int, ...] | None:
     try:
-        return np.shape(value)
+        return tuple(np.shape(value))
     except ValueError:
         return None
 

@@ -59,7 +59,8 @@ def values_of(series: Any, what: str) -> Array:
         _refuse_missing(series, what, name)
     if name == "category":
         known = values_of(series.cat.categories, what)
-        return known[series.cat.codes.to_numpy()]
+        values: Array = known[series.cat.codes.to_numpy()]
+        return values
     if kind in "Mm":
         unit = "datetime64[us]" if kind == "M" else "timedelta64[us]"
         micros: Array = series.to_numpy(dtype=unit).astype(np.int64)

@@ -82,7 +82,8 @@ class HuggingFaceTable(Table):
     def values(self, name: str) -> Array:
         """See `Table.values`."""
         one = self._dataset.select_columns([name]).with_format("numpy")
-        return as_column(one[:][name], f"Column {name!r}")
+        values: Array = as_column(one[:][name], f"Column {name!r}")
+        return values
 
 
 def table_of(data: Any) -> Table | None:
@@ -206,7 +207,7 @@ class TableColumns(DataDescription):
         if given is None:
             return []
         if isinstance(given, Mapping):
-            places = [names_of(one) for one in by_key(given, ports, what)]
+            places = [list(names_of(one)) for one in by_key(given, ports, what)]
         else:
             names = [str(name) for name in names_of(given)]
             if len(ports) == 1 < len(names):

@@ -1,0 +1,167 @@
+"""Tables of pandas, and what is alike, as arrays in the order of a program's feeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from tos_notebook.archive.spec import FeedSpec
+from tos_notebook.data.chosen import chosen
+from tos_notebook.data.parts import named_arrays
+from tos_notebook.data.series import values_of
+from tos_notebook.errors import ConfigError, DataError, ShapeMismatch
+
+A, B = (FeedSpec(name, None, None, part="inputs") for name in ("a", "b"))
+X = FeedSpec("x", "float32", (2,), part="inputs")
+Y = FeedSpec("y", None, None, part="labels")
+
+FRAME = pd.DataFrame(
+    {
+        "b": pd.Series([1, 2], dtype="Int64"),
+        "a": [0.5, 1.5],
+        "color": pd.Categorical(["red", "blue"]),
+        "y": [True, False],
+    }
+)
+
+
+def lists(arrays: Sequence[Any]) -> list[Any]:
+    return [array.tolist() for array in arrays]
+
+
+@pytest.mark.parametrize(
+    ("series", "expected"),
+    [
+        (pd.Series([1, 2], dtype="Int16"), np.array([1, 2], "int16")),
+        (pd.Series([1.5, None], dtype="Float32"), np.array([1.5, np.nan], "float32")),
+        (pd.Series([True, False], dtype="boolean"), np.array([True, False])),
+        (pd.Series(["a", "b"], dtype="string"), np.array([b"a", b"b"], object)),
+        (pd.Series(["a", b"b"]), np.array([b"a", b"b"], object)),
+        (pd.Series(["b", "a"], dtype="category"), np.array([b"b", b"a"], object)),
+        (pd.Series([30, 10, 30], dtype="category"), np.array([30, 10, 30])),
+        (pd.Series([[1, 2], [3, 4]]), np.array([[1, 2], [3, 4]])),
+        (pd.Series([Decimal("0.5")]), np.array([0.5])),
+        (pd.Series(pd.to_datetime(["1970-01-02"])), np.array([86400.0])),
+        (pd.Series(pd.to_datetime(["1970-01-02T00:00+01:00"])), np.array([82800.0])),
+        (pd.Series(pd.to_timedelta([1500], "ms")), np.array([1.5])),
+        (pd.Series(pd.arrays.SparseArray([0, 1])), np.array([0, 1])),
+    ],
+    ids=lambda value: str(value.dtype) if isinstance(value, pd.Series) else "",
+)
+def test_a_column_of_each_dtype_is_what_its_values_stand_for(
+    series: pd.Series[Any], expected: Any
+) -> None:
+    found = values_of(series, "Column")
+    assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("series", "text"),
+    [
+        (
+            pd.Series([1, None, None], dtype="Int64"),
+            "in 2 of 3, the first of which is row 1",
+        ),
+        (pd.Series(["a", None]), "got none in 1 of 2"),
+        (pd.Series(["a", None], dtype="category"), "got none in 1 of 2"),
+        (pd.Series(pd.to_datetime(["1970-01-02", None])), "got none in 1 of 2"),
+        (pd.Series(pd.period_range("2020", periods=1, freq="M")), r"got period\[M\]"),
+        (pd.Series([{"k": 1}]), r"got \{'k': 1\} \(dict\) in row 0"),
+    ],
+    ids=lambda value: str(value.dtype) if isinstance(value, pd.Series) else "",
+)
+def test_a_column_that_cannot_be_fed_is_refused(series: pd.Series[Any], text: str) -> None:
+    with pytest.raises(DataError, match=f"^Column 'c'.*{text}"):
+        values_of(series, "Column 'c'")
+
+
+def test_several_columns_of_numbers_are_one_input() -> None:
+    expected = [[[1.0, 0.5], [2.0, 1.5]], [True, False]]
+    assert lists(named_arrays((FRAME[["b", "a"]], FRAME["y"]), [X, Y])) == expected
+    assert lists(chosen(FRAME, ["b", "a"], "y").arrays([X, Y])) == expected
+
+
+def test_columns_go_to_the_inputs_of_their_names() -> None:
+    expected = [[0.5, 1.5], [1, 2], [True, False]]
+    assert lists(named_arrays((FRAME[["b", "a"]], FRAME["y"]), [A, B, Y])) == expected
+    assert lists(chosen(FRAME, ["b", "a"], "y").arrays([A, B, Y])) == expected
+    assert lists(chosen(FRAME).arrays([A, B, Y])) == expected
+
+
+def test_a_mapping_says_which_columns_an_input_takes() -> None:
+    features = {"x": ["a", "b"], "c": "color"}
+    color = FeedSpec("c", "string", (1,), part="inputs")
+    found = chosen(FRAME, features, "y").arrays([X, color, Y])
+    assert lists(found) == [[[0.5, 1.0], [1.5, 2.0]], [[b"red"], [b"blue"]], [True, False]]
+
+
+def test_an_only_input_takes_all_numbers_that_are_no_label() -> None:
+    whole = chosen(FRAME.drop(columns="color"), label="y")
+    assert lists(whole.arrays([X, Y])) == [[[1.0, 0.5], [2.0, 1.5]], [True, False]]
+    assert lists(whole.of_inputs([A, B])) == [[0.5, 1.5], [1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("features", "label", "ports", "error", "text"),
+    [
+        (["a", "z"], "y", [X, Y], DataError, "no column 'z'"),
+        (["a", "color"], "y", [X, Y], DataError, "Column 'color' has text: expected numbers"),
+        (None, None, [X, Y], DataError, r"Say which columns .*features=\[...\].*b, a, color, y"),
+        (["a"], "y", [A, B, Y], ShapeMismatch, "expected columns for 'a', 'b', got a"),
+        ({"q": "a"}, "y", [A, Y], ShapeMismatch, "expected the names 'a', got 'q'"),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused(
+    features: Any, label: Any, ports: Any, error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        chosen(FRAME, features, label).arrays(ports)
+
+
+def test_names_of_columns_need_a_table() -> None:
+    with pytest.raises(ConfigError, match=r"features, label: expected a DataFrame.*got tuple"):
+        chosen((np.ones(2), np.ones(2)), "a")
+
+
+def hugging_face(name: str, columns: dict[str, Any]) -> Any:
+    """Return what stands for a dataset of Hugging Face's, by its public methods."""
+
+    class Stub(dict[str, Any]):
+        column_names = tuple(columns)
+
+        def select_columns(self, names: list[str]) -> Any:
+            return hugging_face(name, {each: columns[each] for each in names})
+
+        def with_format(self, kind: str) -> Any:
+            assert kind == "numpy"
+            return self
+
+        def __getitem__(self, key: Any) -> Any:
+            assert key == slice(None)
+            return columns
+
+    Stub.__name__, Stub.__module__ = name, "datasets.arrow_dataset"
+    return Stub(columns)
+
+
+def test_a_dataset_of_hugging_face_is_a_table() -> None:
+    data = hugging_face(
+        "Dataset", {"text": np.array(["a", "b"]), "label": np.array([0, 1]), "z": np.zeros(2)}
+    )
+    text = FeedSpec("t", "string", (1,), part="inputs")
+    assert lists(chosen(data, "text", "label").arrays([text, Y])) == [[[b"a"], [b"b"]], [0, 1]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [("DatasetDict", r"data\['train'\]"), ("IterableDataset", "which is streamed")],
+)
+def test_other_kinds_of_hugging_face_are_told_what_to_give(kind: str, text: str) -> None:
+    with pytest.raises(DataError, match=text):
+        chosen(hugging_face(kind, {"train": np.ones(1)}), "x")
