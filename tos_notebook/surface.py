@@ -52,7 +52,7 @@ def fit(
         Compiled, or as `tos_notebook.capture` returns it. Afterwards it has the trained weights.
     data : tuple of ndarray, RDD of tuple, DataFrame, TFRecord files, or callable
         What `TrainingSession.start` takes, such as a DataFrame of Spark or pandas with `features`
-        and `label`.
+        and `label`, lists, or a `tf.data.Dataset`.
     epochs : int
         Passes over the data.
     features, label : str, sequence of str, or mapping of str to str, optional

@@ -153,7 +153,7 @@ def test_how_often_to_exchange_is_chosen_while_it_trains(
         ({"batch_size": 0}, "batch_size: expected"),
         (
             {"features": "x"},
-            "features, label: expected a Spark DataFrame with them, got tuple",
+            "features, label: expected a DataFrame of Spark or pandas",
         ),
         ({"checkpoint_every": 5}, "checkpoint_every: expected a directory"),
     ],

@@ -29,11 +29,11 @@ class Predictor(Servable):
         Parameters
         ----------
         data : DataFrame, columns of one, RDD, other training data, or ndarray
-            A DataFrame, with `features`; what `tos_notebook.columns` returns, which also knows
+            A DataFrame, with `features`, or with columns named as the inputs; what `tos_notebook.columns` returns, which also knows
             shapes, padding and what becomes of bad rows; an RDD of features, of tuples of them, or
             of records as for training, whose labels are left out; or what else can be trained on.
-            Arrays, one, a tuple with one for each input or a dictionary by the inputs' names, are
-            predicted here.
+            Arrays or lists, one, a tuple with one for each input or a dictionary by the inputs'
+            names, tables of pandas and a `tf.data.Dataset` are predicted here.
         features : str, sequence of str, or mapping of str to str
             Columns of a DataFrame, one for each input: in its order, or in any order if they are
             the inputs' names; or by the inputs' names.

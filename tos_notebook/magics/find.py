@@ -9,7 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..common.checks import did_you_mean
+from ..data.chosen import chosen
 from ..data.described import is_frame
+from ..data.tables import is_table
 from ..errors import CaptureError, ConfigError, TosError
 from ..nodes.runs import ClusterRun
 from ..program.kinds import all_are, is_keras
@@ -83,7 +85,9 @@ def data(names: Names, option: str, text: str) -> Any:
 
 
 def columns(frame: Any, option: str, options: Namespace) -> Any:
-    """Return the columns of a DataFrame that the options name; other data as they are.
+    """Return the columns of a DataFrame, of Spark or pandas, that the options name.
+
+    Other data are returned as they are.
 
     Raises
     ------
@@ -92,6 +96,9 @@ def columns(frame: Any, option: str, options: Namespace) -> Any:
     DataError, ConnectError
         It has no such columns, or is of a session that cannot train.
     """
+    if not options.weight and not is_frame(frame) and is_table(frame):
+        names = (_listed(text) or None for text in (options.features or "", options.label or ""))
+        return chosen(frame, *names)
     if not is_frame(frame):
         if options.features or options.label or options.weight:
             raise ConfigError(

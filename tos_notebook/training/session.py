@@ -192,7 +192,8 @@ class TrainingSession:
             Records (feature, label), or longer for several inputs; or one array for each feed; or
             what `tos_notebook.columns` or `tos_notebook.tfrecords` returns; or a function of
             `tos_notebook.data.described.DatasetContext` that returns a `tf.data.Dataset` of
-            records; or what else docs/data.md has.
+            records; or a `tf.data.Dataset`, a DataFrame of Spark or pandas, lists, or a dataset of
+            Hugging Face's.
         features, label : str, sequence of str, or mapping of str to str, optional
             Columns of data, and of validation data, that are a DataFrame of Spark or pandas, as
             `tos_notebook.columns` takes them. Without, those that inputs and labels are named as.
