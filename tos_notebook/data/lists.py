@@ -92,6 +92,11 @@ def _ragged(values: Sequence[Any]) -> str:
         found = "lists inside that differ in length"
     else:
         found = f"{_text(shapes[0])} in row 0 and {_text(shapes[row])} in row {row}"
+    if isinstance(values[0], tuple):
+        return (
+            "expected the rows of one field, got tuples of several. Give a tuple of fields, each "
+            "with all of its rows: (x, y), such as tuple(map(list, zip(*records)))."
+        )
     return (
         f"expected rows of one shape, got {found}. Fill shorter lists up, such as with "
         "keras.utils.pad_sequences(rows, padding='post'). If these are not rows but several "

@@ -19,6 +19,7 @@ from ..data.chosen import FrameByNames, chosen
 from ..data.datasets import is_dataset, rows_of
 from ..data.described import is_frame
 from ..data.parts import named_arrays
+from ..data.series import is_pandas
 from ..data.source import as_rows
 from ..data.tables import is_table
 from ..errors import ConfigError, ConnectError, ShapeMismatch
@@ -50,7 +51,8 @@ def predict(
                 f"features: expected a column for each of "
                 f"{', '.join(feed.name for feed in model.inputs)}; got {', '.join(data.names)}."
             )
-    elif features or (is_table(data) and len(model.inputs) > 1):
+    elif features or (is_table(data) and not (len(model.inputs) == 1 and is_pandas(data))):
+        # All columns of pandas' are one array, as they are to Keras.
         data = chosen(data, features or None).of_inputs(model.inputs)
     if isinstance(data, dataframe.FrameColumns):
         from .dataframe import predict_frame

@@ -29,8 +29,9 @@ class Predictor(Servable):
         Parameters
         ----------
         data : DataFrame, columns of one, RDD, other training data, or ndarray
-            A DataFrame, with `features`, or with columns named as the inputs; what `tos_notebook.columns` returns, which also knows
-            shapes, padding and what becomes of bad rows; an RDD of features, of tuples of them, or
+            A DataFrame, with `features` or with columns named as the inputs; what
+            `tos_notebook.columns` returns, which also knows shapes, padding and what becomes of bad
+            rows; an RDD of features, of tuples of them, or
             of records as for training, whose labels are left out; or what else can be trained on.
             Arrays or lists, one, a tuple with one for each input or a dictionary by the inputs'
             names, tables of pandas and a `tf.data.Dataset` are predicted here.

@@ -42,6 +42,7 @@ def test_rows_of_numbers_text_and_times_are_arrays(rows: list[Any], expected: li
         ([[1, 2], [3]], ShapeMismatch, "2 values in row 0 and 1 values in row 1. Fill shorter"),
         ([[1, 2], 3], ShapeMismatch, "2 values in row 0 and a single value in row 1"),
         ([[[1], [1, 2]]], ShapeMismatch, "lists inside that differ in length"),
+        ([([1, 2], 0), ([3, 4], 1)], ShapeMismatch, r"tuples of several. Give a tuple of fields"),
         ([1, None], DataError, "numbers or text in each row, got None in row 1"),
         (["a", 2, "c"], DataError, r"expected text in each row, got 2 \(int\) in row 1"),
         ([2**70], DataError, "do not fit into 64 bits"),
