@@ -292,13 +292,13 @@ def test_as_source_takes_what_users_have(spark_context: Any, source: RddSource) 
     ("data", "named"),
     [
         ([], r"got list of \[\]"),
-        (([1, 2], [3, 4]), r"got tuple of \['list'\]"),
+        (([1, 2], 3), r"got tuple of \['int', 'ndarray'\]"),
         ("train.csv", "got str"),
         (None, "got NoneType"),
     ],
 )
 def test_as_source_says_what_it_takes(spark_context: Any, data: Any, named: str) -> None:
-    with pytest.raises(DataError, match=r"Expected .*RDD .*numpy arrays.*" + named):
+    with pytest.raises(DataError, match=r"Expected .*RDD .*arrays or lists.*" + named):
         as_source(spark_context, data, 2)
 
 
