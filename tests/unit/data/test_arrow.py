@@ -15,7 +15,8 @@ import pytest
 
 from tos_notebook.blocks.block import ColumnSpec, content_order
 from tos_notebook.blocks.skips import SkipCounter, Skipped
-from tos_notebook.data.arrow import ArrowColumn, ArrowDecoder
+from tos_notebook.data.arrow import ArrowDecoder
+from tos_notebook.data.arrow_rows import ArrowColumn
 from tos_notebook.errors import DataError
 
 FLOATS = pa.list_(pa.float32())

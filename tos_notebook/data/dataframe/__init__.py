@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .batches import is_persisted
-from .frame import FrameColumns, columns
+from .describe import columns
+from .frame import FrameColumns
 
 __all__ = ["FrameColumns", "columns", "is_persisted"]

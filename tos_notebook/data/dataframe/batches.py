@@ -13,7 +13,7 @@ from pyspark import RDD
 from pyspark.serializers import NoOpSerializer
 
 from ...common.arrays import STRING
-from ..arrow import ArrowColumn
+from ..arrow_rows import ArrowColumn
 from .kinds import dtype_of
 
 TEXT_BYTES = 20

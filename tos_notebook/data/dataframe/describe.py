@@ -1,0 +1,114 @@
+"""What users say of a DataFrame's columns, before a program is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...blocks.naming import Names
+from ...cluster.connect import refuse_remote
+from ...common.checks import RAISE_OR_SKIP, at_least_one, one_of
+from ...errors import DataError
+from . import kinds
+from .frame import FrameColumns, values_of
+from .kinds import Column, Shape
+
+
+def columns(
+    frame: Any,
+    features: Any,
+    label: Any = (),
+    *,
+    weight: str | None = None,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    pad: Mapping[str, int] | None = None,
+    on_bad: str = "raise",
+) -> FrameColumns:
+    """Describe which columns of a Spark DataFrame to train on.
+
+    The result is training or validation data for `TrainingSession.start` and ``%%tos_train``. A
+    row is fed as one record: its features, then its labels. Rows go from Spark to the training
+    processes as Arrow batches; a partition of the DataFrame is one of the training.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        Of Spark, or pandas-on-Spark's.
+    features : str, Column, sequence of them, or mapping of str to them
+        Columns, one for each input of the program: in its order, or in any order if they have the
+        inputs' names. Names are resolved as Spark does: ``"Age"`` finds ``age``, and
+        ``"person.age"`` what is in a struct. A mapping, such as ``{"left": "column"}``, has an
+        input's name for each column. Several columns of one number each are fed to an only input
+        as one array; for one of several inputs give it a list, ``{"left": ["a", "b"]}``. Columns
+        hold numbers or booleans, arrays of them (nested for more dimensions) of one length, Spark's
+        vectors (sparse ones become dense, wide ones batch by batch), or raw bytes, which are uint8
+        and need a shape. Decimals, dates and timestamps become doubles, times in seconds since
+        1970. A flat array takes the shape of the program's input.
+    label : str, Column, sequence of them, or mapping of str to them
+        Likewise, of the outputs' labels; none for a program that takes none.
+    weight : str, optional
+        The column that says how much a row counts in the loss, for a model that was captured with
+        ``tos.capture(model, weights=True)``.
+    shapes : mapping of str to sequence of int, optional
+        The shape of one row of a column, such as ``{"image": (28, 28, 1)}``: of raw bytes, or of
+        arrays that are flat in the DataFrame. Encoded images (JPEG, PNG) are not decoded.
+    pad : mapping of str to int, optional
+        The length of a column whose arrays differ, such as ``{"tokens": 128}``: shorter ones are
+        filled up with zeros behind, longer ones are bad.
+    on_bad : {"raise", "skip"}
+        What becomes of a row with a null, NaN, infinity, an array of another length than the first
+        row's, an integer that does not fit into the input's dtype, or a label that is none of the
+        model's classes: the run ends and names it, or the row is left out and counted, in
+        `RunStatus.rows_skipped` and events `RowsSkipped`.
+
+    Raises
+    ------
+    DataError
+        A column is missing, or of a type that cannot be fed.
+    ConnectError
+        The DataFrame is of a Spark Connect session.
+    ConfigError
+        `on_bad` is neither, or a length is below 1.
+
+    Examples
+    --------
+    >>> train = tos.columns(df, features=["pixels"], label="digit")           # doctest: +SKIP
+    >>> session.run(train, epochs=5)                                          # doctest: +SKIP
+    """
+    refuse_remote(frame)
+    given = {name: tuple(int(n) for n in shape) for name, shape in (shapes or {}).items()}
+    if hasattr(frame, "to_spark"):
+        # pandas-on-Spark.
+        frame = frame.to_spark()
+    if not getattr(frame, "schema", None):
+        raise DataError(f"Expected a Spark DataFrame, got {type(frame).__name__}.")
+    if frame.isStreaming:
+        raise DataError("Expected a DataFrame with an end, got a streaming one.")
+    lengths = {name: at_least_one(f"pad: {name}", n) for name, n in (pad or {}).items()}
+    known: dict[str, Column] = {}
+    groups = [_named(frame, group, known, given) for group in (features, label, weight or ())]
+    for name in (*given, *lengths):
+        if name not in known:
+            kinds.found(frame, name, given)
+    for name in lengths:
+        kinds.check_flat(known.get(name) or kinds.found(frame, name))
+    on_bad = one_of("on_bad", on_bad, RAISE_OR_SKIP)
+    names, labels, weights = groups
+    fixed = given, lengths, on_bad
+    return FrameColumns(frame, names, labels, values_of(weights), *fixed, columns=known)
+
+
+def _named(frame: Any, group: Any, known: dict[str, Column], shapes: Mapping[str, Shape]) -> Names:
+    """Return the names of a group's columns, which are added to those that are known."""
+    if isinstance(group, Mapping):
+        return {port: _one(frame, each, known, shapes) for port, each in group.items()}
+    single = isinstance(group, str) or not isinstance(group, Sequence)
+    return tuple(_one(frame, each, known, shapes) for each in ([group] if single else group))
+
+
+def _one(frame: Any, given: Any, known: dict[str, Column], shapes: Mapping[str, Shape]) -> str:
+    several = isinstance(given, Sequence) and not isinstance(given, str)
+    parts = [kinds.found(frame, each, shapes) for each in (given if several else [given])]
+    column = kinds.stacked(parts) if several else parts[0]
+    known[column.name] = column
+    return column.name
