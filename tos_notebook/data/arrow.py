@@ -15,6 +15,9 @@ from ..blocks.skips import ADVICE, Advice, SkipCounter, Skipped, count
 from ..errors import DataError
 from .arrow_rows import ArrowColumn, instead, problems_of, rows_of
 
+BATCH_BYTES = 1 << 26
+"""Of a batch at most, unless one row has more: Spark's own measure where it has one."""
+
 Bad = dict[int, tuple[str, str]]
 """By row: the column that is bad, and what is wrong with it."""
 
@@ -41,6 +44,12 @@ class ArrowDecoder:
     skips: SkipCounter | None
     ordered: bool
     advice: Advice = ADVICE
+
+    @property
+    def images_at_once(self) -> int | None:
+        """How many rows to decode at once, by the memory of their images; None without any."""
+        nbytes = sum(column.nbytes for column in self.columns if column.image)
+        return max(1, BATCH_BYTES // nbytes) if nbytes else None
 
     def __call__(self, partition: int, batches: Iterable[bytes]) -> Iterator[Columns]:
         """Yield the partition's blocks.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,8 @@ import pyarrow.compute as pc
 from ..blocks.block import ColumnSpec
 from ..blocks.feeds import beyond, integers, outside
 from ..blocks.sparse import SparseRows
-from ..common.arrays import STRING, Array, is_finite
+from ..common.arrays import STRING, Array, dtype_of, is_finite
+from .images import bad_images, pixels_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,8 @@ class ArrowColumn:
         Whether the program takes any length, if all rows of a batch have it.
     sparse : bool
         Whether to hold vectors as `SparseRows`.
+    image : bool
+        Whether its rows are images to decode.
     """
 
     spec: ColumnSpec
@@ -42,13 +46,23 @@ class ArrowColumn:
     narrow: str | None = None
     varies: bool = False
     sparse: bool = False
+    image: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        """What a row of numbers takes."""
+        return math.prod(self.spec.shape) * dtype_of(self.spec.dtype).itemsize
 
     def __str__(self) -> str:
+        if self.image:
+            return f"an image for {self.spec}"
         return str(self.spec) + (f" with {integers(self.narrow)}" if self.narrow else "")
 
 
 def rows_of(array: Any, column: ArrowColumn) -> Array | None:
     """Return a column as numpy; None if any of its rows is bad."""
+    if column.image:
+        return pixels_of(array, column.spec)
     if pa.types.is_struct(array.type):
         return _vectors(array, column)
     array = _as_lists(array, column)
@@ -132,6 +146,8 @@ def _vector_problems(array: Any, column: ArrowColumn) -> dict[int, str]:
 
 def problems_of(array: Any, column: ArrowColumn) -> dict[int, str]:
     """Return what is wrong, by row; the first thing only."""
+    if column.image:
+        return bad_images(array, column.spec)
     if pa.types.is_struct(array.type):
         return _vector_problems(array, column)
     found: dict[int, str] = {}

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 from pyspark import RDD
 from pyspark.serializers import NoOpSerializer
+from pyspark.sql import types
 
 from ...common.arrays import STRING
+from ..arrow import BATCH_BYTES
 from ..arrow_rows import ArrowColumn
 from .kinds import dtype_of
 
@@ -22,8 +24,8 @@ TEXT_BYTES = 20
 UNKNOWN = 2**62
 """Spark estimates more than so many bytes where it does not know."""
 
-BATCH_BYTES = 1 << 26
-"""Of an Arrow batch at most, unless one row has more: Spark's own measure where it has one."""
+ENCODED_BYTES = 1 << 18
+"""What a column of bytes is taken for where nobody knows: an encoded image, a document."""
 
 BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 """Spark's setting: rows of a batch, at most; 0 and less for any number of them."""
@@ -33,6 +35,11 @@ _setting = threading.Lock()
 
 def nbytes(field: Any, column: ArrowColumn) -> int:
     """Return how many bytes a row of a column has in Arrow, at most."""
+    if column.image:
+        # Both are in memory while the batch is decoded.
+        return ENCODED_BYTES + column.nbytes
+    if column.spec.dtype == STRING and isinstance(field.dataType, types.BinaryType):
+        return ENCODED_BYTES
     # Of a vector, as if it were dense.
     dtype = dtype_of(field.dataType) or "float64"
     width = TEXT_BYTES if dtype == STRING else np.dtype(dtype).itemsize

@@ -11,7 +11,7 @@ from ...common.checks import RAISE_OR_SKIP, at_least_one, one_of
 from ...errors import DataError
 from . import kinds
 from .frame import FrameColumns, values_of
-from .kinds import Column, Shape
+from .kinds import Column
 
 
 def columns(
@@ -41,9 +41,12 @@ def columns(
         input's name for each column. Several columns of one number each are fed to an only input
         as one array; for one of several inputs give it a list, ``{"left": ["a", "b"]}``. Columns
         hold numbers or booleans, arrays of them (nested for more dimensions) of one length, Spark's
-        vectors (sparse ones become dense, wide ones batch by batch), or raw bytes, which are uint8
-        and need a shape. Decimals, dates and timestamps become doubles, times in seconds since
-        1970. A flat array takes the shape of the program's input.
+        vectors (sparse ones become dense, wide ones batch by batch), text, raw bytes, which are
+        uint8 and need a shape, or images: encoded ones (JPEG, PNG, BMP, GIF) or those of
+        ``spark.read.format("image")``. Images are decoded on the executors, get the channels of
+        the input, and are scaled to its size. They are numbers from 0 to 255. Decimals, dates and
+        timestamps become doubles, times in seconds since 1970. A flat array takes the shape of the
+        program's input.
     label : str, Column, sequence of them, or mapping of str to them
         Likewise, of the outputs' labels; none for a program that takes none.
     weight : str, optional
@@ -51,15 +54,15 @@ def columns(
         ``tos.capture(model, weights=True)``.
     shapes : mapping of str to sequence of int, optional
         The shape of one row of a column, such as ``{"image": (28, 28, 1)}``: of raw bytes, or of
-        arrays that are flat in the DataFrame. Encoded images (JPEG, PNG) are not decoded.
+        arrays that are flat in the DataFrame. Without it bytes are encoded images.
     pad : mapping of str to int, optional
         The length of a column whose arrays differ, such as ``{"tokens": 128}``: shorter ones are
         filled up with zeros behind, longer ones are bad.
     on_bad : {"raise", "skip"}
         What becomes of a row with a null, NaN, infinity, an array of another length than the first
-        row's, an integer that does not fit into the input's dtype, or a label that is none of the
-        model's classes: the run ends and names it, or the row is left out and counted, in
-        `RunStatus.rows_skipped` and events `RowsSkipped`.
+        row's, a broken image, an integer that does not fit into the input's dtype, or a label that
+        is none of the model's classes: the run ends and names it, or the row is left out and
+        counted, in `RunStatus.rows_skipped` and events `RowsSkipped`.
 
     Raises
     ------
@@ -86,10 +89,10 @@ def columns(
         raise DataError("Expected a DataFrame with an end, got a streaming one.")
     lengths = {name: at_least_one(f"pad: {name}", n) for name, n in (pad or {}).items()}
     known: dict[str, Column] = {}
-    groups = [_named(frame, group, known, given) for group in (features, label, weight or ())]
+    groups = [_named(frame, group, known) for group in (features, label, weight or ())]
     for name in (*given, *lengths):
         if name not in known:
-            kinds.found(frame, name, given)
+            kinds.found(frame, name)
     for name in lengths:
         kinds.check_flat(known.get(name) or kinds.found(frame, name))
     on_bad = one_of("on_bad", on_bad, RAISE_OR_SKIP)
@@ -98,17 +101,17 @@ def columns(
     return FrameColumns(frame, names, labels, values_of(weights), *fixed, columns=known)
 
 
-def _named(frame: Any, group: Any, known: dict[str, Column], shapes: Mapping[str, Shape]) -> Names:
+def _named(frame: Any, group: Any, known: dict[str, Column]) -> Names:
     """Return the names of a group's columns, which are added to those that are known."""
     if isinstance(group, Mapping):
-        return {port: _one(frame, each, known, shapes) for port, each in group.items()}
+        return {port: _one(frame, each, known) for port, each in group.items()}
     single = isinstance(group, str) or not isinstance(group, Sequence)
-    return tuple(_one(frame, each, known, shapes) for each in ([group] if single else group))
+    return tuple(_one(frame, each, known) for each in ([group] if single else group))
 
 
-def _one(frame: Any, given: Any, known: dict[str, Column], shapes: Mapping[str, Shape]) -> str:
+def _one(frame: Any, given: Any, known: dict[str, Column]) -> str:
     several = isinstance(given, Sequence) and not isinstance(given, str)
-    parts = [kinds.found(frame, each, shapes) for each in (given if several else [given])]
+    parts = [kinds.found(frame, each) for each in (given if several else [given])]
     column = kinds.stacked(parts) if several else parts[0]
     known[column.name] = column
     return column.name

@@ -14,10 +14,12 @@ from ...blocks.feeds import Feed, narrowed
 from ...blocks.naming import Field, Names, in_order
 from ...blocks.skips import ADVICE, Advice, SkipCounter
 from ...blocks.sparse import WIDTH
+from ...common.arrays import STRING
 from ...errors import DataError, ShapeMismatch
 from ..arrow import ArrowDecoder
 from ..arrow_rows import ArrowColumn
 from ..described import DataDescription
+from ..images import image_spec
 from ..rdd import RddSource, counted, is_ordered
 from . import kinds
 from .batches import arrow_batches, estimated_bytes, is_persisted, nbytes
@@ -235,6 +237,8 @@ class FrameColumns(DataDescription):
 
     def _column(self, name: str, lengths: Shape, feed: Feed | None) -> ArrowColumn:
         kind = self.columns[name].kind
+        if kinds.is_bytes(kind):
+            return self._of_bytes(name, kind, feed)
         # The first row does not tell: Spark's own stages make each vector what is smaller.
         sparse = kinds.is_vector(kind) and lengths[0] >= WIDTH
         # The first row may be longer, and bad.
@@ -242,9 +246,7 @@ class FrameColumns(DataDescription):
         # One number fits nothing but an input of one number, whose shape Keras writes as (1,).
         one = lengths == () and feed is not None and feed.shape == (1,)
         shape = self.shapes.get(name, (1,) if one else _shaped(lengths, feed))
-        if isinstance(kind, types.BinaryType):
-            lengths = (math.prod(shape),)
-        elif math.prod(shape) != math.prod(lengths):
+        if math.prod(shape) != math.prod(lengths):
             raise DataError(
                 f"Column {name!r}: expected arrays of {math.prod(shape)} values for shape {shape}, "
                 f"got one of shape {lengths}."
@@ -258,6 +260,19 @@ class FrameColumns(DataDescription):
             return ArrowColumn(spec, lengths, sparse=sparse)
         varies = isinstance(kind, types.ArrayType) and (name in self.pad or feed.shape == (None,))
         return ArrowColumn(spec, lengths, feed.classes, narrowed(dtype, feed.dtype), varies, sparse)
+
+    def _of_bytes(self, name: str, kind: Any, feed: Feed | None) -> ArrowColumn:
+        shape, dtype = (None, None) if feed is None else (feed.shape, feed.dtype)
+        is_binary = isinstance(kind, types.BinaryType)
+        if is_binary and name in self.shapes:
+            raw = ColumnSpec("uint8", self.shapes[name], name)
+            classes = None if feed is None else feed.classes
+            return ArrowColumn(raw, (math.prod(raw.shape),), classes, narrowed("uint8", dtype))
+        if is_binary and dtype == STRING:
+            one = (1,) if shape == (1,) else ()
+            return ArrowColumn(ColumnSpec(STRING, one, name), ())
+        spec = image_spec(name, self.shapes.get(name, shape), dtype)
+        return ArrowColumn(spec, (), image=True)
 
 
 def _shaped(lengths: Shape, feed: Feed | None) -> Shape:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
@@ -15,6 +15,7 @@ from ...blocks.feeds import Feed
 from ...common.arrays import STRING
 from ...common.checks import did_you_mean
 from ...errors import DataError
+from ..images import SPARKS
 
 Shape = tuple[int, ...]
 
@@ -53,7 +54,7 @@ class Column:
         return bool(dtype_of(self.kind) == STRING)
 
 
-def found(frame: Any, given: Any, shaped: Container[str] = ()) -> Column:
+def found(frame: Any, given: Any) -> Column:
     """Return a column of a frame, its decimals and times as doubles.
 
     Parameters
@@ -62,8 +63,6 @@ def found(frame: Any, given: Any, shaped: Container[str] = ()) -> Column:
     given : str or pyspark.sql.Column
         A name as Spark resolves it, such as ``"a"``, ``"A"`` or ``"inner.a"``, or an expression. A
         struct of numbers is one array of them.
-    shaped : container of str
-        The names whose shape is known.
 
     Raises
     ------
@@ -76,12 +75,14 @@ def found(frame: Any, given: Any, shaped: Container[str] = ()) -> Column:
         value = given
         (name,) = frame.select(value).columns
     (field,) = frame.select(value).schema
+    if is_sparks_image(field.dataType):
+        return Column(name, value, field.dataType)
     if isinstance(field.dataType, types.StructType) and field.dataType.names:
         parts = [value.getField(part).alias(part) for part in field.dataType.names]
         return replace(stacked([found(frame, part) for part in parts]), name=name)
     kind, value = _as_numbers(value, field.dataType)
     column = Column(name, value, kind)
-    check_type(column, name in shaped)
+    check_type(column)
     return column
 
 
@@ -141,19 +142,13 @@ def _as_numbers(value: Any, kind: Any) -> tuple[Any, Any]:
     return kind, value
 
 
-def check_type(column: Column, shaped: bool) -> None:
+def check_type(column: Column) -> None:
     """Refuse a column whose values cannot be fed."""
     name, kind = column.name, column.kind
-    if isinstance(kind, types.BinaryType):
-        if not shaped:
-            raise DataError(
-                f"Column {name!r} is binary: expected the shape of its raw bytes, such as "
-                f"shapes={{{name!r}: (28, 28, 1)}}. Encoded images must be decoded before."
-            )
-    elif dtype_of(kind) is None:
+    if dtype_of(kind) is None:
         raise DataError(
             f"Column {name!r} is {kind.simpleString()}: expected numbers, booleans, times, text, "
-            f"arrays of them, vectors, or raw bytes. {_remedy(name, kind)}"
+            f"arrays of them, vectors, images, or raw bytes. {_remedy(name, kind)}"
         )
 
 
@@ -177,7 +172,7 @@ def dtype_of(kind: Any) -> Any:
     """Return the dtype of what a column holds; None if it cannot be fed."""
     if is_vector(kind):
         return "float64"
-    if isinstance(kind, types.BinaryType):
+    if is_bytes(kind):
         return "uint8"
     while isinstance(kind, types.ArrayType):
         kind = kind.elementType
@@ -197,6 +192,16 @@ def is_vector(kind: Any) -> bool:
     return type(kind).__name__ == "VectorUDT"
 
 
+def is_bytes(kind: Any) -> bool:
+    """Tell whether a column holds bytes: raw ones, or of images."""
+    return isinstance(kind, types.BinaryType) or is_sparks_image(kind)
+
+
+def is_sparks_image(kind: Any) -> bool:
+    """Tell whether a column holds images as ``spark.read.format("image")`` reads them."""
+    return isinstance(kind, types.StructType) and set(kind.names) >= SPARKS
+
+
 def expression(given: Column, pad: int | None, feed: Feed | None) -> Any:
     """Return a column as Spark is to send it: a vector in parts, an array filled up."""
     column, kind = given.value, given.kind
@@ -204,6 +209,8 @@ def expression(given: Column, pad: int | None, feed: Feed | None) -> Any:
         parts = _parts(column, feed is not None and feed.dtype == "float32")
         # Without the condition a null would have parts, too.
         return functions.when(column.isNotNull(), parts)
+    if is_sparks_image(kind):
+        return functions.when(column.isNotNull(), functions.struct(*map(column.getField, SPARKS)))
     if pad is None:
         return column
     nothing = "" if isinstance(kind.elementType, TEXT) else 0
@@ -238,7 +245,7 @@ def first_lengths(frame: Any) -> list[Shape] | None:
 
 
 def _sizes(column: Any, kind: Any) -> Iterator[Any]:
-    if isinstance(kind, types.StructType):
+    if isinstance(kind, types.StructType) and not is_sparks_image(kind):
         yield functions.coalesce(column["size"], functions.size(column["values"]))
     while isinstance(kind, types.ArrayType):
         yield functions.size(column)
