@@ -7,11 +7,12 @@ from typing import Any
 
 from ...blocks.naming import Names
 from ...cluster.connect import refuse_remote
-from ...common.checks import RAISE_OR_SKIP, at_least_one, one_of
+from ...common.checks import RAISE_OR_SKIP, one_of
 from ...errors import DataError
 from . import kinds
 from .frame import FrameColumns, values_of
 from .kinds import Column
+from .prepared import Prepared, Value
 
 
 def columns(
@@ -22,6 +23,11 @@ def columns(
     weight: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     pad: Mapping[str, int] | None = None,
+    longer: str = "bad",
+    pad_value: Any = None,
+    masks: Sequence[str] = (),
+    fill: Mapping[str, Value] | None = None,
+    indicators: Sequence[str] = (),
     on_bad: str = "raise",
 ) -> FrameColumns:
     """Describe which columns of a Spark DataFrame to train on.
@@ -57,7 +63,21 @@ def columns(
         arrays that are flat in the DataFrame. Without it bytes are encoded images.
     pad : mapping of str to int, optional
         The length of a column whose arrays differ, such as ``{"tokens": 128}``: shorter ones are
-        filled up with zeros behind, longer ones are bad.
+        filled up behind with zeros, or with empty text.
+    longer : {"bad", "cut"}
+        What becomes of arrays that are longer: the row is bad, or what is too much is left out.
+    pad_value : number or str, or mapping of str to them, optional
+        What arrays are filled up with, for all columns of `pad` or for each by its name.
+    masks : sequence of str
+        Columns of `pad` of which the model also takes which positions are real: booleans, in a
+        column such as ``tokens_mask``. It follows the features, unless they name it.
+    fill : mapping of str to number or str, optional
+        What stands for null and NaN in columns of numbers or text, such as ``{"age": 0.0, "city":
+        "unknown"}``. For numbers ``"mean"``, ``"median"`` and ``"mode"`` are found by a Spark job;
+        give the same to other data: ``fill=train.fill``.
+    indicators : sequence of str
+        Columns of `fill` of which the model also takes where a value was missing: 1.0, in a column
+        such as ``age_missing``. It follows the features, unless they name it.
     on_bad : {"raise", "skip"}
         What becomes of a row with a null, NaN, infinity, an array of another length than the first
         row's, a broken image, an integer that does not fit into the input's dtype, or a label that
@@ -71,7 +91,7 @@ def columns(
     ConnectError
         The DataFrame is of a Spark Connect session.
     ConfigError
-        `on_bad` is neither, or a length is below 1.
+        An option has a value that it cannot have, or names a column that another one has to name.
 
     Examples
     --------
@@ -85,33 +105,34 @@ def columns(
         frame = frame.to_spark()
     if not getattr(frame, "schema", None):
         raise DataError(f"Expected a Spark DataFrame, got {type(frame).__name__}.")
-    if frame.isStreaming:
-        raise DataError("Expected a DataFrame with an end, got a streaming one.")
-    lengths = {name: at_least_one(f"pad: {name}", n) for name, n in (pad or {}).items()}
+    prepared = Prepared(frame)
+    fill = prepared.fill(fill or {}, indicators)
+    lengths = prepared.pad(pad or {}, longer, pad_value, masks)
     known: dict[str, Column] = {}
-    groups = [_named(frame, group, known) for group in (features, label, weight or ())]
+    features = prepared.with_added(features)
+    groups = [_named(prepared, group, known) for group in (features, label, weight or ())]
     for name in (*given, *lengths):
         if name not in known:
             kinds.found(frame, name)
-    for name in lengths:
-        kinds.check_flat(known.get(name) or kinds.found(frame, name))
+    prepared.check_used("fill", fill)
+    prepared.check_used("masks", masks)
     on_bad = one_of("on_bad", on_bad, RAISE_OR_SKIP)
     names, labels, weights = groups
     fixed = given, lengths, on_bad
-    return FrameColumns(frame, names, labels, values_of(weights), *fixed, columns=known)
+    return FrameColumns(frame, names, labels, values_of(weights), *fixed, columns=known, fill=fill)
 
 
-def _named(frame: Any, group: Any, known: dict[str, Column]) -> Names:
+def _named(prepared: Prepared, group: Any, known: dict[str, Column]) -> Names:
     """Return the names of a group's columns, which are added to those that are known."""
     if isinstance(group, Mapping):
-        return {port: _one(frame, each, known) for port, each in group.items()}
+        return {port: _one(prepared, each, known) for port, each in group.items()}
     single = isinstance(group, str) or not isinstance(group, Sequence)
-    return tuple(_one(frame, each, known) for each in ([group] if single else group))
+    return tuple(_one(prepared, each, known) for each in ([group] if single else group))
 
 
-def _one(frame: Any, given: Any, known: dict[str, Column]) -> str:
+def _one(prepared: Prepared, given: Any, known: dict[str, Column]) -> str:
     several = isinstance(given, Sequence) and not isinstance(given, str)
-    parts = [kinds.found(frame, each) for each in (given if several else [given])]
+    parts = [prepared.found(each) for each in (given if several else [given])]
     column = kinds.stacked(parts) if several else parts[0]
     known[column.name] = column
     return column.name

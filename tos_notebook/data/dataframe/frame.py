@@ -51,7 +51,7 @@ class FrameColumns(DataDescription):
     shapes : mapping of str to tuple of int
         Of one row, where given.
     pad : mapping of str to int
-        The length to which shorter arrays are filled up.
+        The length to which arrays are brought.
     on_bad : {"raise", "skip"}
     advice : Advice
         What errors advise.
@@ -60,6 +60,8 @@ class FrameColumns(DataDescription):
     looks : bool
         Whether the first row is looked at, so that mistakes are found at once; else only if the
         program does not say what rows are to be.
+    fill : mapping of str to number or str
+        What stands for null and NaN, by column; also to be given to other data.
     """
 
     frame: Any
@@ -72,6 +74,7 @@ class FrameColumns(DataDescription):
     advice: Advice = ADVICE
     columns: Mapping[str, Column] = field(default_factory=dict)
     looks: bool = True
+    fill: Mapping[str, str | float | bool] = field(default_factory=dict)
 
     def unlooked(self) -> FrameColumns:
         """Return the same, which looks at rows only if it must; see `DataDescription.unlooked`."""
@@ -166,6 +169,10 @@ class FrameColumns(DataDescription):
     def _source(self, sc: Any, feeds: Sequence[Feed]) -> RddSource:
         from pyspark.sql.pandas.types import to_arrow_schema
 
+        if self.frame.isStreaming:
+            raise DataError(
+                "Expected a DataFrame with an end, got a streaming one: only predict takes it."
+            )
         spark = self.frame.sparkSession
         if spark.sparkContext is not sc:
             raise DataError("The DataFrame belongs to another Spark context than the session's.")
@@ -192,7 +199,7 @@ class FrameColumns(DataDescription):
         """
         found = zip(self.names, self._fed(feeds), strict=True)
         return [
-            kinds.expression(self.columns[name], self.pad.get(name), feed).alias(f"c{i}")
+            kinds.expression(self.columns[name], feed).alias(f"c{i}")
             for i, (name, feed) in enumerate(found)
         ]
 
@@ -202,8 +209,15 @@ class FrameColumns(DataDescription):
         Raises
         ------
         DataError
-            Every row has a null, or it does not have the length of its shape.
+            Every row has a null, or it does not have the length of its shape. Or the frame is a
+            streaming one.
         """
+        if self.frame.isStreaming:
+            raise DataError(
+                "The rows of a streaming DataFrame have not come yet: expected the lengths of its "
+                f"arrays, such as shapes={{{self.names[0]!r}: (28,)}} or pad={{...}}, or a model "
+                "whose inputs have known shapes."
+            )
         lengths = kinds.first_lengths(frame)
         if lengths is None:
             raise DataError(
@@ -222,7 +236,8 @@ class FrameColumns(DataDescription):
 
     def _known(self, name: str, feed: Feed) -> Shape | None:
         depth = kinds.depth_of(self.columns[name].kind)
-        shape = self.shapes.get(name, feed.shape)
+        padded = (self.pad[name],) if name in self.pad else feed.shape
+        shape = self.shapes.get(name, padded)
         if depth == 0 or shape is None:
             return None if depth else ()
         whole = tuple(n for n in shape if n is not None)

@@ -202,8 +202,8 @@ def is_sparks_image(kind: Any) -> bool:
     return isinstance(kind, types.StructType) and set(kind.names) >= SPARKS
 
 
-def expression(given: Column, pad: int | None, feed: Feed | None) -> Any:
-    """Return a column as Spark is to send it: a vector in parts, an array filled up."""
+def expression(given: Column, feed: Feed | None) -> Any:
+    """Return a column as Spark is to send it: a vector or an image in parts."""
     column, kind = given.value, given.kind
     if is_vector(kind):
         parts = _parts(column, feed is not None and feed.dtype == "float32")
@@ -211,12 +211,7 @@ def expression(given: Column, pad: int | None, feed: Feed | None) -> Any:
         return functions.when(column.isNotNull(), parts)
     if is_sparks_image(kind):
         return functions.when(column.isNotNull(), functions.struct(*map(column.getField, SPARKS)))
-    if pad is None:
-        return column
-    nothing = "" if isinstance(kind.elementType, TEXT) else 0
-    zero, size = functions.lit(nothing).cast(kind.elementType), functions.size(column)
-    filled = functions.concat(column, functions.array_repeat(zero, functions.lit(pad) - size))
-    return functions.when(size < pad, filled).otherwise(column)
+    return column
 
 
 def _parts(vector: Any, single: bool) -> Any:
