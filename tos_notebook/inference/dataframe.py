@@ -150,21 +150,18 @@ class _FrameTask:
         for batch in batches:
             rows = pa.RecordBatch.from_arrays(list(batch), names)
             step = self.decoder.images_at_once or max(1, len(rows))
-            pieces = [rows.slice(start, step) for start in range(0, max(1, len(rows)), step)]
             found = []
-            for piece in pieces:
-                found.append(self._of_piece(piece, partition, first))
+            for start in range(0, max(1, len(rows)), step):
+                piece = rows.slice(start, step)
+                skipped: dict[str, Skipped] = {}
+                try:
+                    block, good = self.decoder.decode(piece, partition, first, skipped)
+                except DataError as error:
+                    # Spark shows the traceback in front of the text, and it does not help.
+                    raise error.with_traceback(None) from None
+                found.append(self._predicted(block, good, len(piece)))
                 first += len(piece)
-            yield pa.concat_arrays(found)
-
-    def _of_piece(self, rows: Any, partition: int, first: int) -> Any:
-        skipped: dict[str, Skipped] = {}
-        try:
-            block, good = self.decoder.decode(rows, partition, first, skipped)
-        except DataError as error:
-            # Spark shows the traceback in front of the text, and it does not help.
-            raise error.with_traceback(None) from None
-        return self._predicted(block, good, len(rows))
+            yield found[0] if len(found) == 1 else pa.concat_arrays(found)
 
     def _predicted(self, block: Columns, good: npt.NDArray[np.bool_] | None, rows: int) -> Any:
         if len(block[0]):
