@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
+from tos_notebook.errors import DataError
 
 Train = Callable[..., tos.TrainingSession]
 
@@ -56,7 +57,9 @@ def reader() -> Any:
             layers.Dense(10, activation="softmax"),
         ]
     )
-    model.compile(keras.optimizers.Adam(0.005), "sparse_categorical_crossentropy", ["accuracy"])
+    model.compile(
+        keras.optimizers.Adam(0.005), "sparse_categorical_crossentropy", metrics=["accuracy"]
+    )
     return model
 
 
@@ -73,6 +76,17 @@ def test_a_network_learns_from_encoded_images(digits: Any, train: Train) -> None
     assert [row.id for row in scored if row.prediction is None] == [*range(7, 1797, 100)]
     right = [np.argmax(row.prediction) == row.digit for row in scored if row.prediction]
     assert np.mean(right) == pytest.approx(run.evaluate(data)["accuracy"], abs=1e-6)
+
+
+@pytest.mark.parametrize("limit", [3, 17])
+def test_more_broken_images_than_allowed_end_the_run(digits: Any, train: Train, limit: int) -> None:
+    """Of one partition where it is read, of all of them when they are known."""
+    data = tos.columns(digits, "image", "digit", on_bad=f"skip:{limit}")
+    session = train(reader(), batch_size=32)
+    with pytest.raises(
+        DataError, match=f"at most {limit} bad rows, got at least .* column 'image'"
+    ):
+        session.run(data, epochs=1)
 
 
 def test_an_embedding_masks_what_arrays_are_filled_up_with(spark: Any, train: Train) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from ..common.checks import RAISE_OR_SKIP
+from ..errors import ConfigError, DataError
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,44 @@ def count(skipped: dict[str, Skipped], partition: int, column: str, row: int, re
     skipped[column] = Skipped(partition, column, known.rows + 1, known.first, known.reason)
 
 
+def limit_of(on_bad: Any) -> int | None:
+    """Return how many bad rows may be left out: 0 for ``"raise"``, None for any number.
+
+    Raises
+    ------
+    ConfigError
+        It is neither ``"raise"``, ``"skip"`` nor such as ``"skip:100"``.
+    """
+    policy, _, limit = str(on_bad).partition(":")
+    if on_bad in RAISE_OR_SKIP:
+        return 0 if on_bad == "raise" else None
+    if policy != "skip" or not limit.isdecimal() or int(limit) < 1:
+        raise ConfigError(
+            f"on_bad: expected one of {', '.join(RAISE_OR_SKIP)}, or skip:100 for at most 100 "
+            f"rows; got {on_bad!r}."
+        )
+    return int(limit)
+
+
+def check_limit(found: Iterable[Skipped], limit: int | None) -> None:
+    """Refuse to leave out more rows than may be.
+
+    Raises
+    ------
+    DataError
+        There are more; the first of them are named.
+    """
+    known = list(found)
+    rows = sum(skipped.rows for skipped in known)
+    if limit is not None and rows > limit:
+        first = known[0]
+        raise DataError(
+            f"Expected at most {limit} bad rows, got at least {rows}: such as column "
+            f"{first.column!r}, partition {first.partition}, row {first.first}: {first.reason}. "
+            f'Clean the data, or allow more: on_bad="skip:{10 * rows}".'
+        )
+
+
 Found = Mapping[tuple[int, str], Skipped]
 """By partition and column, so that a partition that is read again counts once."""
 
@@ -67,10 +108,13 @@ class SkipCounter:
     ----------
     accumulator : Accumulator of Found, optional
         Spark's; without one nothing is ever left out.
+    limit : int, optional
+        How many rows may be left out.
     """
 
-    def __init__(self, accumulator: Any = None) -> None:
+    def __init__(self, accumulator: Any = None, limit: int | None = None) -> None:
         self._accumulator = accumulator
+        self._limit = limit
 
     @property
     def found(self) -> tuple[Skipped, ...]:
@@ -79,6 +123,16 @@ class SkipCounter:
             return ()
         found: Found = self._accumulator.value
         return tuple(found[key] for key in sorted(found))
+
+    def check(self, skipped: Mapping[str, Skipped] | None = None) -> None:
+        """Refuse too many: of a partition in its task, or of all that is known; see `check_limit`.
+
+        Parameters
+        ----------
+        skipped : mapping of str to Skipped, optional
+            The partition's, by column.
+        """
+        check_limit(self.found if skipped is None else skipped.values(), self._limit)
 
     def add(self, skipped: Mapping[str, Skipped]) -> None:
         """Note, in a task, what one partition leaves out, by column."""

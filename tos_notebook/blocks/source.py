@@ -177,6 +177,10 @@ class DataSource(Protocol):
         """What was left out so far because it cannot be trained on."""
         return ()
 
+    def check_skipped(self) -> None:
+        """Refuse that so many rows were left out; see `check_limit`."""
+        return
+
     def close(self) -> None:
         """Release what this layout persisted; harmless when repeated."""
         return

@@ -68,6 +68,8 @@ class ArrowDecoder:
         for message in batches:
             batch = pa.ipc.read_record_batch(pa.py_buffer(message), self.schema)
             block, _ = self.decode(batch, partition, first, skipped)
+            if self.skips is not None:
+                self.skips.check(skipped)
             if len(block[0]):
                 yield block
             first += batch.num_rows

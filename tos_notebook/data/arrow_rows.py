@@ -51,7 +51,7 @@ class ArrowColumn:
     @property
     def nbytes(self) -> int:
         """What a row of numbers takes."""
-        return math.prod(self.spec.shape) * dtype_of(self.spec.dtype).itemsize
+        return int(math.prod(self.spec.shape) * dtype_of(self.spec.dtype).itemsize)
 
     def __str__(self) -> str:
         if self.image:

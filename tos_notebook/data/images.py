@@ -28,6 +28,10 @@ _EIGHT_BITS = 7
 """OpenCV, whose types Spark has, keeps the depth in the lowest three bits: 0 for uint8."""
 
 
+_GRAY = np.array([0.2989, 0.587, 0.114], np.float32)
+"""How bright red, green and blue are, as TensorFlow has it."""
+
+
 class _BadImageError(Exception):
     """Says what is wrong with an image."""
 
@@ -122,7 +126,7 @@ def _with_channels(pixels: Buffer, channels: int) -> Buffer:
     if pixels.shape[-1] in (2, 4):
         colors, alpha = pixels[..., :-1], pixels[..., -1:]
     if channels == 1 and colors.shape[-1] == 3:
-        colors = np.rint(colors @ np.float32([0.2989, 0.587, 0.114])).astype(np.uint8)[..., None]
+        colors = np.rint(colors.astype(np.float32) @ _GRAY).astype(np.uint8)[..., None]
     elif channels > 1 and colors.shape[-1] == 1:
         colors = np.repeat(colors, 3, -1)
     if channels < 4:

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
-from pyspark import RDD, AccumulatorParam, StorageLevel
+from pyspark import RDD, StorageLevel
 
 from ..blocks.block import (
     BLOCK_ROWS,
@@ -30,7 +30,7 @@ from ..blocks.partitioners import (
     RandomPartitioner,
     checked_assignment,
 )
-from ..blocks.skips import Found, SkipCounter, Skipped
+from ..blocks.skips import SkipCounter, Skipped
 from ..blocks.source import SPLIT, DataSource
 from ..common.arrays import nbytes_of
 from ..errors import DataError
@@ -218,6 +218,10 @@ class RddSource(DataSource):
         """See `DataSource.skipped`."""
         return self._base.skips.found
 
+    def check_skipped(self) -> None:
+        """See `DataSource.check_skipped`."""
+        self._base.skips.check()
+
     def close(self) -> None:
         """Remove what Spark has stored for this layout; the last one, what all of them share."""
         if not self._closed:
@@ -382,18 +386,3 @@ def _merge(pieces: Iterable[Piece]) -> Iterator[Columns]:
     arrived.sort(key=itemgetter(0, 1), reverse=True)
     while arrived:
         yield arrived.pop()[2]
-
-
-def counted(sc: Any) -> SkipCounter:
-    """Return what counts the rows that tasks leave out."""
-    return SkipCounter(sc.accumulator({}, _Union()))
-
-
-class _Union(AccumulatorParam[Found]):
-    """Joins what tasks have found; a task that runs again finds the same."""
-
-    def zero(self, value: Found) -> Found:
-        return {}
-
-    def addInPlace(self, value1: Found, value2: Found) -> Found:  # noqa: N802
-        return {**value1, **value2}

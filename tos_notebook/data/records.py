@@ -12,15 +12,16 @@ import numpy.typing as npt
 
 from ..blocks.block import Columns, ColumnSpec
 from ..blocks.feeds import Feed, beyond, integers, narrowed, outside
-from ..blocks.skips import SkipCounter, Skipped, count
+from ..blocks.skips import SkipCounter, Skipped, count, limit_of
 from ..cluster.executors import task_cores
 from ..cluster.files import list_files
 from ..cluster.gpus import claim_gpus
 from ..common.arrays import Array
-from ..common.checks import RAISE_OR_SKIP, at_least_one, one_of
+from ..common.checks import at_least_one
 from ..errors import DataError
+from .counted import counted
 from .described import DataDescription
-from .rdd import RddSource, counted
+from .rdd import RddSource
 
 RECORD = "record"
 """In place of a column's name, where the whole record is bad."""
@@ -58,7 +59,7 @@ class TFRecords(DataDescription):
         n = min(self.partitions or sc.defaultParallelism, len(files))
         # A union, so that which files are whose depends on their names alone.
         parts = [sc.binaryFiles(",".join(files[p::n])).coalesce(1) for p in range(n)]
-        skips = counted(sc) if self.on_bad == "skip" else None
+        skips = counted(sc, self.on_bad)
         reader = _Reader(parse, _labels_of(feeds, columns), skips, task_cores(sc))
         blocks = sc.union(parts).mapPartitionsWithIndex(reader)
         return RddSource.from_decoded(blocks, columns, skips or SkipCounter())
@@ -123,6 +124,8 @@ class _Reader:
             unparsed = partial(refuse, RECORD)
             for numbers, block in read_records(uri, content, self.parse, self.cores, unparsed):
                 good = self._good(numbers, block, refuse)
+                if self.skips is not None:
+                    self.skips.check(skipped)
                 if len(good[0]):
                     yield good
         if self.skips is not None and skipped:
@@ -176,10 +179,11 @@ def tfrecords(
         dictionary in it goes by the names of inputs or outputs.
     partitions : int, optional
         At most as many as there are files; by default as many as Spark has slots.
-    on_bad : {"raise", "skip"}
+    on_bad : {"raise", "skip", "skip:100"}
         What a record does that cannot be parsed, has a NaN or infinite number in it, or a label
         that is none of the program's classes: end the run, named with its file, or be left out and
-        counted, in `RunStatus.rows_skipped` and events `RowsSkipped`. A damaged file ends the run.
+        counted, in `RunStatus.rows_skipped` and events `RowsSkipped`, at most 100 with
+        ``"skip:100"``. A damaged file ends the run.
 
     Examples
     --------
@@ -192,5 +196,5 @@ def tfrecords(
     """
     if partitions is not None:
         at_least_one("partitions", partitions)
-    one_of("on_bad", on_bad, RAISE_OR_SKIP)
+    limit_of(on_bad)
     return TFRecords(uri, parse, partitions, on_bad)

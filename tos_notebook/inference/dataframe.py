@@ -56,7 +56,7 @@ def predict_frame(
                 'output="score".'
             )
     sc = frame.sparkSession.sparkContext
-    skips = SkipCounter() if data.on_bad == "skip" else None
+    skips = SkipCounter() if data.on_bad != "raise" else None
     task = _FrameTask(
         partial(predict_published, publish(sc, target), task_cores(sc), batch_size),
         ArrowDecoder(None, columns, skips, True, data.advice),

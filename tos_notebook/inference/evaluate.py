@@ -96,6 +96,7 @@ def evaluate(model: Evaluable, data: Any, batch_size: int) -> Mapping[str, float
     try:
         with spoken():
             parts = source.tasks(sc).mapPartitions(task).collect()
+        source.check_skipped()
         skipped = sum(left_out.rows for left_out in source.skipped)
     finally:
         shared.destroy()

@@ -384,10 +384,10 @@ class Epochs:
         self._publish(CommandApplied(time.time(), Command.REPARTITION, f"{asked[0]} partitions"))
 
     def _report_skipped(self) -> None:
-        for skipped in self.source.skipped:
-            if skipped not in self._skipped:
-                self._skipped.add(skipped)
-                self._publish(RowsSkipped(time.time(), **asdict(skipped)))
+        for skipped in [each for each in self.source.skipped if each not in self._skipped]:
+            self._skipped.add(skipped)
+            self._publish(RowsSkipped(time.time(), **asdict(skipped)))
+        self.source.check_skipped()
 
     def report_lapsed(self) -> None:
         """Say so if a repartition or a swap was asked for, and no epoch followed."""

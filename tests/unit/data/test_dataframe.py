@@ -178,6 +178,22 @@ def test_bad_rows_are_left_out_and_counted_once(people: Any, spark_context: Any)
         ]
 
 
+def test_no_more_rows_are_left_out_than_allowed(people: Any, spark_context: Any) -> None:
+    """Each partition knows its own number; all together are known when they are read."""
+    source = columns(people, "half", "number", on_bad="skip:2").source(spark_context, ())
+    source.tasks(spark_context).count()
+    source.check_skipped()
+    source = columns(people, "half", "number", on_bad="skip:1").source(spark_context, ())
+    source.tasks(spark_context).count()
+    text = "at most 1 bad rows, got at least 2: .*'half', partition 1, row 3: null"
+    with pytest.raises(DataError, match=text):
+        source.check_skipped()
+    together = people.coalesce(1)
+    source = columns(together, "half", "number", on_bad="skip:1").source(spark_context, ())
+    with pytest.raises(Exception, match="at most 1 bad rows, got at least 2"):
+        source.tasks(spark_context).count()
+
+
 def test_a_bad_row_that_is_not_to_be_left_out_is_named(people: Any, spark_context: Any) -> None:
     source = columns(people, "half", "number").source(spark_context, ())
     with pytest.raises(Exception, match=r"'half', partition [12], row [03]: expected float64"):
@@ -221,9 +237,10 @@ def test_columns_that_two_sides_of_a_join_have_are_refused(people: Any) -> None:
         columns(twice, "half")
 
 
-def test_an_unknown_policy_is_refused(people: Any) -> None:
-    with pytest.raises(ConfigError, match=r"on_bad.*raise, skip.*ignore"):
-        columns(people, "half", on_bad="ignore")
+@pytest.mark.parametrize("policy", ["ignore", "skip:", "skip:0", "skip:few", "raise:3", None])
+def test_an_unknown_policy_is_refused(people: Any, policy: Any) -> None:
+    with pytest.raises(ConfigError, match=rf"on_bad.*raise, skip, or skip:100.*got .?{policy}"):
+        columns(people, "half", on_bad=policy)
 
 
 def test_a_shape_that_does_not_fit_the_arrays_is_refused(people: Any, spark_context: Any) -> None:

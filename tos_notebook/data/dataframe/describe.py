@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...blocks.naming import Names
+from ...blocks.skips import limit_of
 from ...cluster.connect import refuse_remote
-from ...common.checks import RAISE_OR_SKIP, one_of
 from ...errors import DataError
 from . import kinds
 from .frame import FrameColumns, values_of
@@ -78,11 +78,12 @@ def columns(
     indicators : sequence of str
         Columns of `fill` of which the model also takes where a value was missing: 1.0, in a column
         such as ``age_missing``. It follows the features, unless they name it.
-    on_bad : {"raise", "skip"}
+    on_bad : {"raise", "skip", "skip:100"}
         What becomes of a row with a null, NaN, infinity, an array of another length than the first
         row's, a broken image, an integer that does not fit into the input's dtype, or a label that
         is none of the model's classes: the run ends and names it, or the row is left out and
-        counted, in `RunStatus.rows_skipped` and events `RowsSkipped`.
+        counted, in `RunStatus.rows_skipped` and events `RowsSkipped`. With ``"skip:100"`` more
+        than 100 of them end the run.
 
     Raises
     ------
@@ -116,7 +117,7 @@ def columns(
             kinds.found(frame, name)
     prepared.check_used("fill", fill)
     prepared.check_used("masks", masks)
-    on_bad = one_of("on_bad", on_bad, RAISE_OR_SKIP)
+    limit_of(on_bad)
     names, labels, weights = groups
     fixed = given, lengths, on_bad
     return FrameColumns(frame, names, labels, values_of(weights), *fixed, columns=known, fill=fill)

@@ -18,9 +18,10 @@ from ...common.arrays import STRING
 from ...errors import DataError, ShapeMismatch
 from ..arrow import ArrowDecoder
 from ..arrow_rows import ArrowColumn
+from ..counted import counted
 from ..described import DataDescription
 from ..images import image_spec
-from ..rdd import RddSource, counted, is_ordered
+from ..rdd import RddSource, is_ordered
 from . import kinds
 from .batches import arrow_batches, estimated_bytes, is_persisted, nbytes
 from .kinds import Column, Shape
@@ -181,7 +182,7 @@ class FrameColumns(DataDescription):
         schema = to_arrow_schema(frame.schema, prefers_large_types=large)
         columns = (None if self.looks else self.known(feeds)) or self.looked_at(frame, feeds)
         batches = arrow_batches(frame, sc, sum(map(nbytes, frame.schema, columns)))
-        skips = counted(sc) if self.on_bad == "skip" else None
+        skips = counted(sc, self.on_bad)
         decoder = ArrowDecoder(schema, columns, skips, is_ordered(batches), self.advice)
         blocks = batches.mapPartitionsWithIndex(decoder)
         return RddSource.from_decoded(
