@@ -78,16 +78,17 @@ EDGES = (
             "data.dataset_graph",
             "demo",
         ),
-        lazily=("magics", "cluster.connect", "nodes.context", "tensorflowonspark"),
+        lazily=("magics", "cluster.connect", "nodes.context", "tensorflowonspark", "data.images"),
     ),
     Edge(
         frozenset({"pyspark", "py4j", "findspark"}),
         anywhere=(
-            *("cluster", "nodes.results", "data.rdd", "data.dataframe", "ml"),
+            *("cluster", "nodes.results", "data.rdd", "data.counted", "data.dataframe", "ml"),
             *("tensorflowonspark.params", "tensorflowonspark.pipeline"),
         ),
         lazily=(
             *("worker.task", "tensorspark", "tensorflowonspark", "inference", "data.examples"),
+            "data.images",
             *("nodes.keeper", "nodes.sendable", "nodes.spawn", "nodes.tasks", "nodes.unpacking"),
         ),
     ),

@@ -194,6 +194,8 @@ class TrainingSession:
             `tos_notebook.data.described.DatasetContext` that returns a `tf.data.Dataset` of
             records; or a `tf.data.Dataset`, a DataFrame of Spark or pandas, lists, or a dataset of
             Hugging Face's.
+        epochs : int
+            Passes over the data.
         features, label : str, sequence of str, or mapping of str to str, optional
             Columns of data, and of validation data, that are a DataFrame of Spark or pandas, as
             `tos_notebook.columns` takes them. Without, those that inputs and labels are named as.

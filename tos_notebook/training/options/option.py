@@ -181,7 +181,10 @@ def in_range(kind: type, options: Any) -> Mapping[str, Any]:
 
 
 def documents(options: Collection[Option]) -> Callable[[Documented], Documented]:
-    """Add options behind the other parameters in the docstring of a class or function."""
+    """Add options behind the other parameters in the docstring of a class or function.
+
+    One that is there already stays where it is.
+    """
 
     def decorate(documented: Documented) -> Documented:
         head, mark, rest = cleandoc(documented.__doc__ or "").partition(_PARAMETERS)
@@ -189,7 +192,8 @@ def documents(options: Collection[Option]) -> Callable[[Documented], Documented]
             # It says whose parameters it takes.
             return documented
         own, *more = _SECTION.split(rest, maxsplit=1)
-        entries = "\n".join([own, *(each.entry for each in options)])
+        others = [each for each in options if not re.search(rf"^{each.name} : ", own, re.M)]
+        entries = "\n".join([own, *(each.entry for each in others)])
         documented.__doc__ = "".join([head, mark, entries, *more])
         return documented
 
