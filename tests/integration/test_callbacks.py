@@ -137,3 +137,37 @@ def test_what_is_no_callback_for_a_run_is_refused_before_it_starts(
         session.start((x, y), callbacks=[stop], on_callback_error="ignore")
     with pytest.raises(ConfigError, match=r"Use sinks=\[...\]"):
         train(counter()).start((x[:, 0].astype(np.float64),), callbacks=[stop])
+
+
+def test_a_callback_that_follows_what_never_comes_is_refused_before_the_run(
+    train: Train, digits: Digits
+) -> None:
+    import keras
+
+    x, y, x_test, y_test = digits
+    session = train(captured_classifier())
+    given = {"validation_data": (x_test, y_test)}
+    stop = keras.callbacks.EarlyStopping("val_acc")
+    message = (
+        r"callbacks: EarlyStopping\(monitor='val_acc'\): expected one of loss, accuracy, "
+        r"learning_rate, val_loss, val_accuracy; got 'val_acc'. Did you mean val_accuracy\?"
+    )
+    with pytest.raises(ConfigError, match=message):
+        session.start((x, y), callbacks=[stop], **given)
+    with pytest.raises(ConfigError, match=r"monitor='val_loss'\): expected validation data to fo"):
+        session.start((x, y), callbacks=[keras.callbacks.EarlyStopping()])
+
+
+def test_a_callback_may_follow_what_another_one_adds(train: Train, digits: Digits) -> None:
+    import keras
+
+    class Adding(keras.callbacks.Callback):  # type: ignore[misc]
+        def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
+            logs["own"] = 1.0
+
+    x, y, *_ = digits
+    stop = keras.callbacks.EarlyStopping("own", mode="max", patience=0, start_from_epoch=0)
+    run = train(captured_classifier(), batch_size=100).run(
+        (x, y), epochs=20, callbacks=[Adding(), stop]
+    )
+    assert run.state == "stopped"

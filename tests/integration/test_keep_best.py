@@ -99,8 +99,46 @@ def test_without_it_nothing_is_kept(spark_context: Any, digits: Digits) -> None:
     assert fit(digits, epochs=1).best is None
 
 
-def test_a_value_that_does_not_exist_ends_the_run_and_names_those_that_do(
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"keep_best": "val_acc"},
+            "keep_best: expected one of val_loss, val_accuracy; got 'val_acc'. Did you mean "
+            "val_accuracy?",
+        ),
+        (
+            {"stop_when": "val_acuracy > 0.9"},
+            "stop_when: expected one of val_loss, val_accuracy; got 'val_acuracy'. Did you mean "
+            "val_accuracy?",
+        ),
+        (
+            {"stop_when": ["minutes > 9", tos.conditions.metric("acc", above=0.9)]},
+            "stop_when: expected one of loss, accuracy, samples, steps, seconds, minutes, hours; "
+            "got 'acc'. Did you mean accuracy?",
+        ),
+    ],
+)
+def test_a_metric_that_the_program_cannot_have_is_refused_before_the_run(
+    spark_context: Any, digits: Digits, options: dict[str, Any], message: str
+) -> None:
+    before = len(tos.runs())
+    with pytest.raises(ConfigError) as raised:
+        fit(digits, **options)
+    assert str(raised.value) == message
+    assert len(tos.runs()) == before
+
+
+def test_a_value_that_only_an_evaluation_tells_ends_the_run(
     spark_context: Any, digits: Digits
 ) -> None:
-    with pytest.raises(ConfigError, match=r"keep_best: expected one of val_\w+, val_\w+; got 'val"):
-        fit(digits, keep_best="val_auc", epochs=50)
+    import keras
+
+    class Own(keras.Sequential):  # type: ignore[misc]
+        def test_step(self, data: Any) -> Any:
+            return {"own": keras.ops.mean(self(data[0]))}
+
+    model = Own(classifier().layers)
+    model.compile("sgd", "sparse_categorical_crossentropy")
+    with pytest.raises(ConfigError, match=r"keep_best: expected one of val_own; got 'val_loss'"):
+        fit(digits, model, keep_best="val_loss", epochs=50)

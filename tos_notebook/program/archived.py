@@ -172,6 +172,10 @@ class SavedProgram(Program):
         """See `Program.pack_measure`."""
         self._evaluated.pack_measure(columns, target)
 
+    def measured_names(self, trained: tuple[str, ...]) -> tuple[str, ...] | None:
+        """See `Program.measured_names`."""
+        return None if self._model is None else self._model.measured_names(trained)
+
     def measured(self, sums: Sequence[Array]) -> Mapping[str, float]:
         """See `Program.measured`."""
         return self._evaluated.measured(sums)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 VALIDATION = "val_"
 """Before the name of a value of the validation, as in Keras."""
 
-_COUNTS: Mapping[str, Callable[[RunStatus], float]] = {
+COUNTS: Mapping[str, Callable[[RunStatus], float]] = {
     "samples": lambda status: status.samples,
     "steps": lambda status: status.steps,
     "seconds": lambda status: status.elapsed,
@@ -338,14 +338,14 @@ def describe(condition: Callable[[RunStatus], Any]) -> str:
 
 def _value(name: str, status: RunStatus) -> float | None:
     """Return what a condition looks at; None as long as there is none."""
-    if name in _COUNTS:
-        return _COUNTS[name](status)
+    if name in COUNTS:
+        return COUNTS[name](status)
     if name.startswith(VALIDATION):
         known, begun = status.validation, status.validations > 0
         names = [VALIDATION + other for other in known]
     else:
         known, begun = {"loss": status.loss, **status.metrics}, status.milestones > 0
-        names = [*known, *_COUNTS]
+        names = [*known, *COUNTS]
     value = known.get(name.removeprefix(VALIDATION))
     if value is None and begun:
         raise ConfigError(f"there is no {name!r}; there are {', '.join(names)}.")
@@ -365,7 +365,7 @@ def _limit(name: str, value: Any) -> float:
 def _spoken(name: str) -> str:
     if name.startswith(VALIDATION):
         return f"validation {name.removeprefix(VALIDATION)}"
-    return name if name in _COUNTS else f"training {name}"
+    return name if name in COUNTS else f"training {name}"
 
 
 def _number(value: float) -> str:

@@ -214,7 +214,7 @@ class RunFactory:
     def checkpointer(self, request: RunRequest, every: Trigger) -> CheckpointWriter:
         """Return what keeps a new run, its program and its arrays saved already."""
         first, options = request.first, request.plan.options
-        archive = _export(self.program, first)
+        archive = exported(self.program, first)
         origin = Origin(
             run_id=request.run_id,
             session=self.options,
@@ -289,8 +289,8 @@ class RunFactory:
                     initial,
                     request.settings,
                     self.options.non_finite,
-                    lambda: load_updater(_export(self.program, request.first)),
-                    lambda: _export(self.program, request.first),
+                    lambda: load_updater(exported(self.program, request.first)),
+                    lambda: exported(self.program, request.first),
                     self.host,
                 )
             ),
@@ -323,7 +323,7 @@ class RunFactory:
             self.server.address.port,
             self.secret,
             self.server.fingerprint,
-            self._publish(_export(self.program, source)),
+            self._publish(exported(self.program, source)),
             task_cores(self.sc),
             Plan(
                 request.run_id,
@@ -346,7 +346,7 @@ class RunFactory:
         """Return how a run is trained by another strategy; its program is where executors look."""
         by_gradients = "gradients" in strategy.needs
         program = self.program.for_gradients() if by_gradients else self.program.for_steps()
-        archive = _export(program, source)
+        archive = exported(program, source)
         publish = partial(self._publish, archive)
         name = self.ask(f"the files in {self.storage.uri}", publish)
         updater = load_updater(archive) if by_gradients else None
@@ -387,7 +387,8 @@ class RunFactory:
         return name
 
 
-def _export(program: Program, source: DataSource) -> Path:
+def exported(program: Program, source: DataSource) -> Path:
+    """Return the archive of a program for data of these columns."""
     return program.export([(c.dtype, c.shape) for c in source.columns])
 
 

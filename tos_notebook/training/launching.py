@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from ..archive.spec import read_spec
 from ..blocks.feeds import check_columns
 from ..blocks.partitioners import AnyPartitioner
 from ..blocks.source import DataSource
@@ -26,7 +27,7 @@ from ..program.export.base import Program
 from .checkpoint.contents import require_known
 from .checkpoint.writer import CheckpointWriter
 from .epochs import RunPlan
-from .factory import RunFactory, RunRequest, new_run_id, runs_on, without_looks
+from .factory import RunFactory, RunRequest, exported, new_run_id, runs_on, without_looks
 from .fitting import (
     require_participants,
     require_samples,
@@ -34,6 +35,7 @@ from .fitting import (
     require_whole_batches,
 )
 from .observers.build import Observers, build
+from .observers.metric_names import names_metrics, require_metrics
 from .options import CheckedOptions, ObserverOptions, RunOptions
 from .parts import Resumed
 from .results.view import RunView
@@ -151,7 +153,7 @@ def first_request(
     )
     if held_out is not None:
         observer_options = replace(observer_options, validation_data=held_out)
-    observers = observers_of(factory, observer_options)
+    observers = observers_of(factory, observer_options, first)
     request = RunRequest(
         new_run_id(),
         RunPlan(options, count, pool_of(factory.sc)),
@@ -221,11 +223,24 @@ def _require_slots(request: RunRequest) -> None:
         raise
 
 
-def observers_of(factory: RunFactory, options: ObserverOptions) -> Observers:
-    """Return what is to work beside the run; see `training.observers.build.build`."""
+def observers_of(factory: RunFactory, options: ObserverOptions, source: DataSource) -> Observers:
+    """Return what is to work beside the run; see `training.observers.build.build`.
+
+    Parameters
+    ----------
+    factory : RunFactory
+    options : ObserverOptions
+        Checked.
+    source : DataSource
+        What is trained on.
+    """
     options = replace(options, validation_data=without_looks(factory.sc, options.validation_data))
     with spoken():
-        return build(factory.sc, factory.program, factory.ask, options)
+        found = build(factory.sc, factory.program, factory.ask, options)
+    if names_metrics(options):
+        outputs = read_spec(exported(factory.program, source)).outputs
+        require_metrics(options, outputs, factory.program.measured_names(outputs))
+    return found
 
 
 def _slots(factory: RunFactory) -> int:

@@ -148,7 +148,7 @@ def resume(
         observer_options = observer_options.checked()
         notes = found.notes + unsaved
         resumed = Resumed(number, replace(saved, origin=origin), found.past, notes)
-        observers = observers_of(session._factory, observer_options)
+        observers = observers_of(session._factory, observer_options, source)
         if observer_options.learning_rate is not None:
             chosen = replace(chosen, learning_rate=observers.learning_rate)
         with _claimed(folder, ask) as claim:

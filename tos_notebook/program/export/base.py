@@ -258,6 +258,10 @@ class Program(Predictor):
         """Pack what measures rows; see `tos_notebook.program.export.serving.pack_measure`."""
         raise NotImplementedError
 
+    def measured_names(self, trained: tuple[str, ...]) -> tuple[str, ...] | None:
+        """Return what `evaluate` gives where a training step gives `trained`; None if unknown."""
+        return trained
+
     def measured(self, sums: Sequence[Array]) -> Mapping[str, float]:
         """Return loss and metrics of the sums over all rows.
 

@@ -227,6 +227,12 @@ def needs_labels(model: Any) -> bool:
     return model.loss is not None and not own
 
 
+def has_own_values(model: Any) -> bool:
+    """Return whether a model says itself what its steps return."""
+    names = ("train_step", "test_step", "compute_metrics", "get_metrics_result")
+    return any(getattr(type(model), name) is not getattr(keras.Model, name) for name in names)
+
+
 def check_model(model: Any) -> None:
     """Refuse a model that cannot be trained elsewhere as it is.
 
