@@ -69,6 +69,13 @@ _MODULES = {
     "theory": ".theory",
 }
 
+_HINTS = {
+    "stop": " run.stop() ends a run; tos.conditions has rules by which it ends by itself.",
+    "train": " tos.fit(model, data) trains a model.",
+    "run": " tos.fit(model, data) trains a model; tos.runs() lists runs.",
+}
+"""What to use for names that one may guess."""
+
 __all__ = [
     "MLflow",
     "Run",
@@ -106,7 +113,10 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(_MODULES[name], __name__)
     if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from .common.checks import did_you_mean
+
+        hint = _HINTS.get(name) or did_you_mean(name, __all__)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}.{hint}")
     return getattr(importlib.import_module(_HOMES[name], __name__), name)
 
 

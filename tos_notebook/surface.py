@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, TypeVar, cast
 
 from .cluster.executors import active_context
 from .common.checks import refuse_unknown
 from .data.chosen import chosen, like
 from .magics import load_once, notebook_shell
+from .program.capture import capture
+from .program.kinds import is_keras
 from .telemetry.progress import ProgressLine
 from .training.options import (
     OPTIONS,
@@ -20,14 +24,40 @@ from .training.options import (
     pick,
     subset,
 )
+from .training.options.elsewhere import in_words
 from .training.run import Run
 from .training.session import train_once, wait_or_stop
+from .training.unbuilt import is_unbuilt
 
 EVERY = "30s"
 """How often a run is saved, if only the place for that is given."""
 
 
-@offers([each for name, each in OPTIONS.items() if name != "epochs"])
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _refuses_parts(function: Function) -> Function:
+    """Answer those who give arrays one by one, as to Keras, before Python does."""
+
+    @wraps(function)
+    def called(*args: Any, **options: Any) -> Any:
+        apart = len(args) > 3 or (len(args) == 3 and ("epochs" in options or _is_array(args[2])))
+        if apart or {"x", "y"} & options.keys():
+            raise ConfigError(
+                "fit: expected the arrays as one tuple, such as tos.fit(model, (x, y), epochs=5); "
+                "got them one by one."
+            )
+        return function(*args, **options)
+
+    return cast(Function, called)
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "__array__") or isinstance(value, list | tuple)
+
+
+@_refuses_parts
+@offers([each for name, each in OPTIONS.items() if name != "epochs"], aliases=True)
 def fit(
     model: Any,
     data: Any,
@@ -36,6 +66,7 @@ def fit(
     features: Any = None,
     label: Any = None,
     spark: Any = None,
+    class_weight: Mapping[int, float] | None = None,
     checkpoint_dir: str | None = None,
     wait: bool = True,
     verbose: bool = True,
@@ -60,6 +91,9 @@ def fit(
         data, too. Without, those that the model's inputs and labels are named as.
     spark : SparkSession or SparkContext, optional
         What `tos_notebook.connect` returns by default.
+    class_weight : mapping of int to float, optional
+        How much a row of each class counts in the loss, as for Keras's ``fit``; those that are not
+        named count 1. For rows that count differently, capture the model with ``weights=True``.
     checkpoint_dir : str, optional
         Where checkpoints go, as for `TrainingSession`. They are written every 30 s, unless
         `checkpoint_every` says otherwise.
@@ -84,7 +118,9 @@ def fit(
     >>> run.evaluate(x_test, y_test)                                          # doctest: +SKIP
     """
     options = by_own_name(OPTIONS.values(), options)
-    refuse_unknown("fit", options, OPTIONS)
+    refuse_unknown("fit", options, OPTIONS, in_words)
+    if class_weight is not None:
+        model = _weighted(model, class_weight)
     asked = options | {"epochs": epochs}
     # Before Spark starts.
     split = pick(RunOptions, asked).checked().validation_split
@@ -110,3 +146,19 @@ def fit(
     if verbose and shell is not None:
         run.show()
     return wait_or_stop(run) if wait else run
+
+
+def _weighted(model: Any, class_weight: Mapping[int, float]) -> Any:
+    """Return a model, captured with how much its classes count."""
+    if not is_keras(model):
+        raise ConfigError(
+            "class_weight: expected a compiled Keras model with it, got "
+            f"{type(model).__name__}. Capture the model with it: tos.capture(model, "
+            "class_weight=...)."
+        )
+    if is_unbuilt(model):
+        raise ConfigError(
+            f"class_weight: expected a model that has its weights, got {model.name!r} without. "
+            "Give it a keras.Input, or call it once on a batch."
+        )
+    return capture(model, class_weight=class_weight)

@@ -59,6 +59,9 @@ GROUPS: dict[str, tuple[type[Combiner] | Preset, ...]] = {
 COMBINERS = {rule.name: rule for rules in GROUPS.values() for rule in rules}
 """Every built-in combiner, by name."""
 
+SUGGESTED = ("dynsgd", "easgd", "fedavg", "fedadam", "diloco", "median")
+"""What is offered for a name that is near none: one for each purpose."""
+
 MADE = COMBINERS | {rule.name: rule for rule in (Clip, OuterMomentum)}
 """Those that a checkpoint can name; presets stand before the class that they share."""
 
@@ -83,10 +86,10 @@ def get(name: str, **params: Any) -> Combiner:
     rule = COMBINERS.get(name.lower())
     if rule is None:
         hint = did_you_mean(name.lower(), COMBINERS)
-        known = (
-            " tos.combiners.describe() lists all." if hint else f" Known: {', '.join(COMBINERS)}."
+        some = hint or f" Some are {', '.join(SUGGESTED)}."
+        raise CombinerError(
+            f"No combiner is named {name!r}.{some} tos.combiners.describe() lists all."
         )
-        raise CombinerError(f"No combiner is named {name!r}.{hint}{known}")
     signature = inspect.signature(rule)
     try:
         signature.bind(**params)

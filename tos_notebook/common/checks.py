@@ -97,11 +97,32 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {near[0]}?" if near else ""
 
 
-def refuse_unknown(what: str, given: Iterable[str], known: Collection[str]) -> None:
-    """Refuse options that something does not have, and name the one that is nearest."""
+MOST_LISTED = 12
+"""Options that a message names."""
+
+
+def refuse_unknown(
+    what: str,
+    given: Iterable[str],
+    known: Collection[str],
+    elsewhere: Callable[[str], str] = lambda name: "",
+) -> None:
+    """Refuse options that something does not have, and name the one that is nearest.
+
+    Parameters
+    ----------
+    what : str
+    given, known : collection of str
+    elsewhere : callable
+        Returns what to do with a name that has its place elsewhere; nothing for others.
+    """
     for name in given:
         if name not in known:
+            if said := elsewhere(name):
+                raise ConfigError(said if said.startswith(f"{name}: ") else f"{what}: {said}")
             takes = f"It takes {', '.join(known)}." if known else "It takes no options."
+            if len(known) > MOST_LISTED:
+                takes = f"help({what}) says what it takes."
             hint = did_you_mean(name, known) or f" {takes}"
             raise ConfigError(f"{what}: unknown option {name!r}.{hint}")
 

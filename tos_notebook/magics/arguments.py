@@ -81,6 +81,12 @@ def given(names: Names, options: Namespace) -> dict[str, Any]:
     return found | observing(names, options)
 
 
+def partitioner(names: Names, options: Namespace) -> dict[str, Any]:
+    """Return the notebook's partitioner, by name of the parameter; nothing if none is named."""
+    name = options.partitioner
+    return {"partitioner": names.get("--partitioner", name)} if name else {}
+
+
 def observing(names: Names, options: Namespace) -> dict[str, Any]:
     """Return what a resumed run may have beside it, too, by name of the parameter."""
     given = {n: v for n, v in subset(ObserverOptions, vars(options)).items() if v != ""}

@@ -10,10 +10,11 @@ from typing import Any
 
 from IPython.core.completer import SimpleCompletion, context_matcher
 
+from ..blocks.partitioners import LabelPartitioner, Partitioner
 from ..data.described import DataDescription, is_frame
 from ..program.kinds import all_are
 from ..steering.actions import ACTIONS
-from ..steering.conditions import Condition
+from ..steering.conditions import VALIDATION, Condition, largest_is_best
 from ..steering.machine import Command
 from ..training.options import OPTIONS
 from . import find
@@ -53,10 +54,36 @@ def matcher(namespace: Mapping[str, Any], defaults: Iterable[str]) -> Matcher:
             for name, word in offered.items()
             if name.startswith(typed)
         ]
+        if not found and is_ours(text, context.cursor_line):
+            # Only what offers something keeps IPython's own names away, which mean nothing there.
+            found = [SimpleCompletion(token, type="magic")]
         return {"completions": found, "suppress": bool(found)}
 
     made: Matcher = context_matcher(identifier="tos_notebook.magics")(tos_matcher)
     return made
+
+
+def is_ours(text: str, row: int) -> bool:
+    """Return whether a line is a magic's, at a place where no file is named.
+
+    Parameters
+    ----------
+    text, row
+        As for `complete`.
+    """
+    parser, rest = _parsed(text, row)
+    if parser is None:
+        return False
+    *before, _ = re.split(r"\s+", rest)
+    return not parser.takes_place(before[-1] if before else parser.argument)
+
+
+def _parsed(text: str, row: int) -> tuple[Parser | None, str]:
+    """Return the options of the magic that a line begins with, and the rest of the line."""
+    line = _LINE.fullmatch(text)
+    if line is None or (line["escape"] == "%%" and row):
+        return None, ""
+    return PARSERS.get(line["name"]), line["rest"]
 
 
 def complete(text: str, row: int, namespace: Mapping[str, Any], defaults: Iterable[str]) -> Offers:
@@ -71,11 +98,10 @@ def complete(text: str, row: int, namespace: Mapping[str, Any], defaults: Iterab
     namespace, defaults
         As for `matcher`.
     """
-    line = _LINE.fullmatch(text)
-    parser = PARSERS.get(line["name"]) if line else None
-    if line is None or parser is None or (line["escape"] == "%%" and row):
+    parser, rest = _parsed(text, row)
+    if parser is None:
         return {}
-    *before, typed = re.split(r"\s+", line["rest"])
+    *before, typed = re.split(r"\s+", rest)
     flag = before[-1] if before and parser.takes_value(before[-1]) else ""
     left = {option: word for option, word in parser.words.items() if option not in before}
     if typed.startswith("-") and (not flag or parser.stands_alone(flag)):
@@ -120,8 +146,26 @@ def _of_kind(parser: Parser, flag: str, namespace: Mapping[str, Any]) -> Offers:
         names = {run.name: run.state for run in runs if run.name and " " not in run.name}
         numbers = {str(run.number): run.state for run in runs}
         return {**_variables(namespace, is_run), **clusters, **names, **numbers}
+    if kind == "best":
+        return {**offers(kind), **_measured(namespace)}
     variables = _variables(namespace, TESTS[kind]) if kind in TESTS else {}
     return {**offers(kind), **variables}
+
+
+def _measured(namespace: Mapping[str, Any]) -> Offers:
+    """Return what the validation of the notebook's models gives, as they were compiled."""
+    found: Offers = {}
+    for name, model in list(namespace.items()):
+        if name.startswith("_") or not find.is_compiled(model):
+            continue
+        for metric in (
+            getattr(getattr(model, "_compile_metrics", None), "_user_metrics", None) or ()
+        ):
+            own = metric if isinstance(metric, str) else getattr(metric, "name", None)
+            if own is not None:
+                best = "" if largest_is_best(own) is not None else ":max"
+                found[f"{VALIDATION}{own}{best}"] = f"of {name}"
+    return found
 
 
 def _variables(namespace: Mapping[str, Any], test: find.Test) -> Offers:
@@ -186,6 +230,11 @@ def is_combiner(value: Any) -> bool:
     return issubclass(value, Combiner) if is_class else isinstance(value, Combiner | Preset)
 
 
+def is_partitioner(value: Any) -> bool:
+    """Whether a value says where rows go."""
+    return isinstance(value, Partitioner | LabelPartitioner) and not isinstance(value, type)
+
+
 def is_run(value: Any) -> bool:
     """Whether a value is a run."""
     return any(value is run for run in all_runs())
@@ -201,6 +250,7 @@ TESTS: Mapping[str, find.Test] = {
     "rate": is_rate,
     "combiner": is_combiner,
     "strategy": is_strategy,
+    "partitioner": is_partitioner,
     "condition": is_condition,
     "dict": lambda value: isinstance(value, dict),
     "variable": lambda value: not (callable(value) or isinstance(value, ModuleType)),

@@ -26,6 +26,15 @@ _CHAOS = {
 
 _TIMES = {"30s": "a time", "5min": "a time", "500": "milestones"}
 
+_INTERVALS = {
+    "auto": "chosen by measurement",
+    "1": "after each batch",
+    "10": "by default with ps",
+    "100": "rarely, for slow networks",
+}
+
+_BEST = {"val_loss": "the least loss of the validation data"}
+
 _MASTERS = {
     "local[2]": "2 cores of this machine",
     "local[*]": "all cores of this machine",
@@ -61,6 +70,8 @@ _MADE: Mapping[str, Callable[[], Offers]] = {
     "sync": lambda: _SYNC,
     "chaos": lambda: _CHAOS,
     "every": lambda: _TIMES,
+    "interval": lambda: _INTERVALS,
+    "best": lambda: _BEST,
     "master": lambda: _MASTERS,
 }
 

@@ -17,6 +17,14 @@ TEXT_COLUMN = 30
 """Where the explanations of options begin in the help."""
 
 
+_CAPTURED = "Capture the model with it, and name what that returns: --model program, where program"
+ELSEWHERE = {
+    "--class-weight": f"{_CAPTURED} = tos.capture(model, class_weight=...).",
+    "--sample-weight": f"{_CAPTURED} = tos.capture(model, weights=True), and --data x,y,weights.",
+}
+"""Options of other libraries, and what to do here."""
+
+
 class Parser:
     """The options of one magic.
 
@@ -94,6 +102,13 @@ class Parser:
         """Whether an option may be given without a value."""
         return any(flag in a.option_strings and a.nargs in (0, "?") for a in self._actions)
 
+    def takes_place(self, flag: str) -> bool:
+        """Whether the value of an option is a file or a folder."""
+        return any(
+            flag in (a.option_strings or [a.dest]) and a.metavar in ("URI", "DIR")
+            for a in self._actions
+        )
+
     def parse(self, line: str) -> argparse.Namespace:
         """Return the values in a line.
 
@@ -123,6 +138,8 @@ class Parser:
         for word in words:
             flag = word.split("=")[0]
             if flag.startswith("-") and not _is_number(flag) and flag not in self.flags:
+                if flag in ELSEWHERE:
+                    raise self._wrong(f"unknown option {flag}. {ELSEWHERE[flag]}")
                 # All begin with dashes, which make none nearer.
                 names = [each.lstrip("-") for each in self.flags]
                 near = did_you_mean(flag.lstrip("-"), names)

@@ -36,10 +36,14 @@ SECONDS: dict[str, Any] = {"metavar": "SECONDS", "type": number}
 EVERY: dict[str, Any] = {"metavar": "TIME", "kind": "every"}
 ALONE: dict[str, Any] = {"nargs": "?", "const": True, "action": "store"}
 
-OFFERED = {name: option for name, option in OPTIONS.items() if name not in ("partitioner", "sinks")}
-"""The options that a cell may name: all but those that are no text."""
+OFFERED = {name: option for name, option in OPTIONS.items() if name != "sinks"}
+"""The options that a cell may name: all but what no variable is wanted for."""
 
-_DEFAULTED = options_of(SessionOptions, RunOptions).keys() - {"name", "validation_split"}
+_DEFAULTED = options_of(SessionOptions, RunOptions).keys() - {
+    "name",
+    "validation_split",
+    "partitioner",
+}
 
 CONFIGURABLE = {n: o for n, o in OFFERED.items() if n in _DEFAULTED}
 """Those that have defaults of the user's."""
@@ -73,18 +77,20 @@ _SPELLED: Mapping[str, Mapping[str, Any]] = {
         "more": " (a built-in's name, or a variable that holds a combiner)",
     },
     "name": {"more": "; the variable of -o by default"},
-    "sync_interval": {"metavar": "N", "type": interval},
+    "sync_interval": {"metavar": "N", "type": interval, "kind": "interval"},
     "shuffle": {
         **ALONE,
         "metavar": "[partitions]",
         "choices": ("partitions",),
         "more": ", and each partition keeps its rows",
     },
+    "partitioner": {"kind": "partitioner", "more": "; a variable that holds it"},
     "participation": {"metavar": "FRACTION", "type": number},
     "checkpoint_every": {**EVERY, "when": "with --checkpoint-dir: "},
     "validation_data": {"kind": "data", "more": ", of the same form"},
     "validation_split": {"metavar": "SHARE"},
     "validation_every": EVERY,
+    "keep_best": {"kind": "best"},
     "callbacks": {"kind": "callbacks", **NAMES},
     "learning_rate": {
         "kind": "rate",
@@ -117,7 +123,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Most used": ("--data", "--epochs", "--batch-size", "--validation-data", "-o"),
     "The data": (
         *("--features", "--label", "--weight", "--on-bad"),
-        *("--shuffle", "--no-shuffle", "--partitions", "--repartition-every", "--seed"),
+        *("--shuffle", "--no-shuffle", "--partitions", "--partitioner"),
+        *("--repartition-every", "--seed"),
     ),
     "How workers train and exchange": (
         *("--learning-rate", "--strategy", "--combiner", "--sync", "--sync-interval", "--codec"),

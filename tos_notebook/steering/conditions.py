@@ -21,6 +21,16 @@ from ..errors import ConfigError
 if TYPE_CHECKING:
     from .status import RunStatus
 
+__all__ = [
+    "Condition",
+    "after",
+    "loss_below",
+    "metric",
+    "no_improvement",
+    "samples",
+    "validation",
+]
+
 VALIDATION = "val_"
 """Before the name of a value of the validation, as in Keras."""
 
@@ -334,6 +344,10 @@ def describe(condition: Callable[[RunStatus], Any]) -> str:
     if isinstance(condition, Condition):
         return str(condition)
     return str(getattr(condition, "__name__", type(condition).__name__))
+
+
+def __dir__() -> list[str]:
+    return __all__
 
 
 def _value(name: str, status: RunStatus) -> float | None:

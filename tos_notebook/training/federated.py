@@ -61,7 +61,7 @@ def federated(clients: int, rounds: int, fraction: float = 1.0) -> Federated:
         partitioner makes them. A client without rows pushes nothing, and the round waits for a
         push of the next one instead.
     rounds : int
-        At least 1.
+        At least 1. They are the `epochs` of the run: give none beside these options.
     fraction : float
         The part of the clients that train in a round, above 0, at most 1; at least one of them.
 

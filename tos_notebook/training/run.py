@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..blocks.naming import Names
 from ..blocks.skips import Skipped
 from ..common.arrays import Array
-from ..common.checks import with_known_options
+from ..common.checks import did_you_mean, with_known_options
 from ..common.rows import Rows
 from ..errors import ConfigError
 from ..events import Stalled
@@ -32,6 +32,17 @@ if TYPE_CHECKING:
 
 viewers: list[Callable[[Run, bool], None]] = []
 """What shows a run in the cell that is executed, and whether again; the last one counts."""
+
+
+HINTS = {
+    "cancel": " run.stop() ends it and keeps the weights.",
+    "get_weights": " run.parameters() has them by name, run.model.get_weights() as a list.",
+    "plot": " run.figure() returns loss and staleness as a figure of plotly.",
+    "resume": " run.unpause() ends a pause; tos.resume(run.uri) continues from a checkpoint.",
+    "set_weights": " model.set_weights(...) before a run sets what it begins with.",
+    "summary": " run.status says where it stands, run.model.summary() what it trains.",
+}
+"""What to use for names that other libraries have."""
 
 
 class Run(SteeredRun):
@@ -60,6 +71,10 @@ class Run(SteeredRun):
         self.name, self.slots = parts.name, parts.plan.slots
         self.program, self.has_learning_rate = parts.program, parts.program.has_learning_rate
         self.uri = None if parts.checkpointer is None else parts.checkpointer.folder.storage.uri
+
+    def __getattr__(self, name: str) -> Any:
+        hint = HINTS.get(name, "")
+        raise AttributeError(f"A run has no {name!r}.{hint or did_you_mean(name, dir(self))}")
 
     def __repr__(self) -> str:
         called = self.run_id if self.name is None else f"{self.name} ({self.run_id})"

@@ -48,6 +48,7 @@ from .options import (
     takes,
 )
 from .options.arguments import SessionArguments, StartArguments
+from .options.elsewhere import of_session, of_start
 from .parts import Resumed
 from .run import Run
 from .swapping import renew
@@ -98,7 +99,7 @@ class TrainingSession:
         Executors cannot reach this process.
     """
 
-    @takes(SessionArguments)
+    @takes(SessionArguments, of_session)
     def __init__(self, given: SessionArguments) -> None:
         self._options = pick(SessionOptions, vars(given)).checked()
         self._unbuilt: Any = given.program if is_unbuilt(given.program) else None
@@ -179,7 +180,7 @@ class TrainingSession:
         """Where executors reach the parameter server, as host:port."""
         return f"{self._host}:{self._server.address.port}"
 
-    @takes(StartArguments)
+    @takes(StartArguments, of_start)
     def start(self, given: StartArguments) -> Run:
         """Begin to train and return at once.
 

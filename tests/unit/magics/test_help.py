@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -200,3 +201,29 @@ def test_variables_are_completed_by_kind(cells: Cells, engine: Engine) -> None:
 def test_the_body_of_a_cell_is_left_to_others(cells: Cells) -> None:
     assert "--epochs" not in complete(cells, "%%tos_train --data x\n%%tos_train --")
     assert "--epochs" not in complete(cells, "x = --")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["%%tos_train --epochs 3 --e", "%tos_stop ", "%tos_stop a", "%%tos_train --callbacks cl"],
+)
+def test_names_of_python_are_not_offered_where_they_mean_nothing(cells: Cells, text: str) -> None:
+    *_, typed = text.split(" ")
+    assert complete(cells, text) <= {typed}
+
+
+def test_intervals_and_what_may_be_the_best_are_completed(cells: Cells) -> None:
+    import keras
+
+    assert "auto" in complete(cells, "%%tos_train --sync-interval ")
+    assert complete(cells, "%%tos_train --keep-best ") == {"val_loss"}
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", metrics=["accuracy", keras.metrics.MeanAbsoluteError("mae")])
+    cells.shell.user_ns["model"] = model
+    found = complete(cells, "%%tos_train --keep-best ")
+    assert found == {"val_loss", "val_accuracy", "val_mae:max"}
+
+
+def test_folders_are_completed_by_ipython(cells: Cells, tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir()
+    assert f"{tmp_path}/runs/" in complete(cells, f"%%tos_train --checkpoint-dir {tmp_path}/r")

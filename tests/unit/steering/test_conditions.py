@@ -131,3 +131,8 @@ def test_several_are_flat_and_named() -> None:
     assert [stop.describe(c) for c in found] == [
         "enough", "loss < 1", "steps >= 3", "samples >= 20,000",
     ]  # fmt: skip
+
+
+def test_completion_offers_conditions_only() -> None:
+    assert {"after", "metric", "no_improvement", "validation"} <= {*dir(stop)}
+    assert not {"ABC", "abstractmethod", "dataclass", "VALIDATION"} & {*dir(stop)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, get_type_hints
@@ -83,7 +84,7 @@ def test_other_arguments_are_refused_as_python_does(call: Callable[[], Any], mes
     [
         (lambda: TrainingSession(None, None, strateg="ps"), "TrainingSession: .* mean strategy"),
         (lambda: TrainingSession.start(None, None, epoch=1), "TrainingSession.start: .* epochs"),
-        (lambda: TrainingSession(None, None, lr=1), "TrainingSession: unknown option 'lr'. It ta"),
+        (lambda: TrainingSession(None, None, lr=1), "TrainingSession: .* 'lr'. help.Tr"),
         (lambda: TensorEstimator(epoch=1), "TensorEstimator: unknown option 'epoch'.*mean epochs"),
         (lambda: TensorEstimator(featureCol="x"), "'featureCol'. Did you mean featuresCol"),
         (lambda: Run.set(None, lr=1), "set: unknown option 'lr'. Did you mean learning_rate"),
@@ -140,7 +141,7 @@ def test_the_magics_have_a_flag_for_each_option_but_those_that_are_objects() -> 
     flags = {name: f"--{name.replace('_', '-')}" for name in OPTIONS}
     train, resumed = (set(PARSERS[name].flags) for name in ("tos_train", "tos_resume"))
     left_out = {name for name, flag in flags.items() if flag not in train}
-    assert left_out == {"partitioner", "sinks"}
+    assert left_out == {"sinks"}
     assert {name for name in RESUMABLE if flags[name] not in resumed} == {"sinks"}
 
 
@@ -215,7 +216,7 @@ def test_options_are_picked_by_name() -> None:
         (SessionOptions(batch_size=0), "batch_size: expected"),
         (SessionOptions(non_finite="ignore"), "non_finite: expected one of raise, skip"),
         (ObserverOptions(validation_on="executors"), "validation_on: .* give validation"),
-        (ObserverOptions(keep_best="val_loss"), "keep_best: .* val_loss:min of; give valid"),
+        (ObserverOptions(keep_best="val_loss"), "keep_best: .* find the best val_loss; give"),
         (ObserverOptions(keep_best="loss"), "keep_best: expected a value of the validation"),
         (ObserverOptions(keep_best="val_f1"), "keep_best: .* such as 'val_f1:max'; got 'val_f1'"),
         (ObserverOptions(keep_best=True), "keep_best: expected a value of the validation"),
@@ -236,7 +237,7 @@ def test_what_is_out_of_range_is_refused(options: Any, message: str) -> None:
     ("given", "message"),
     [
         ({"epoch": 3}, "unknown option 'epoch'. Did you mean epochs?"),
-        ({"xyz": 3}, "It takes epochs, stall_timeout,"),
+        ({"xyz": 3}, "help(resume) says what it takes."),
         ({"seed": 3}, "seed: a resumed run keeps the one that it has; leave it out"),
         ({"sync_interval": 3}, "sync_interval: a resumed run keeps"),
         ({"validation_every": "soon"}, "validation_every: expected a time"),
@@ -339,3 +340,118 @@ def test_fit_refuses_options_before_spark_starts(
     monkeypatch.setattr("tos_notebook.surface.train_once", lambda *_: pytest.fail("It started."))
     with pytest.raises(ConfigError, match=f"^{next(iter(wrong))}"):
         tos.fit(object(), (), verbose=False, **wrong)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: TrainingSession.start(None, None, combiner="easgd"),
+            "TrainingSession.start: combiner belongs to the session: TrainingSession(..., "
+            "combiner=...), or run.set(combiner=...) while it trains.",
+        ),
+        (
+            lambda: TrainingSession.start(None, None, batch_size=20),
+            "TrainingSession.start: batch_size belongs to the session: TrainingSession(..., "
+            "batch_size=...).",
+        ),
+        (
+            lambda: TrainingSession.start(None, None, features="x"),
+            "TrainingSession.start: features is an option of tos.fit. Here: tos.columns(df, "
+            "features=..., label=...) as data.",
+        ),
+        (
+            lambda: TrainingSession(None, None, num_workers=2),
+            "TrainingSession: num_workers belongs to a run: session.start(data, num_workers=...), "
+            "or tos.fit(...).",
+        ),
+        (
+            lambda: tos.resume("file:///none", sync="bsp"),
+            "sync: a resumed run keeps the one that it has; leave it out. run.set(sync=...) "
+            "changes it while it trains.",
+        ),
+        (
+            lambda: tos.resume("file:///none", wait=True),
+            "resume: wait is an option of tos.fit. Here: session.run(...), which waits, or "
+            "session.start(...), which does not.",
+        ),
+        (
+            lambda: tos.fit(None, (), optimizer="adam"),
+            "fit: optimizer belongs to the model: model.compile(optimizer=...).",
+        ),
+        (
+            lambda: tos.fit(None, (), patience=3),
+            "fit: patience belongs to a rule that ends the run: "
+            "callbacks=[EarlyStopping(patience=3)], or "
+            "stop_when=tos.conditions.no_improvement(patience=3).",
+        ),
+        (
+            lambda: tos.fit(None, (), sample_weight=[1.0]),
+            "fit: sample_weight belongs to the rows: tos.fit(tos.capture(model, weights=True), "
+            "(x, y, weights)), or tos.columns(df, ..., weight=...).",
+        ),
+        (
+            lambda: tos.fit(None, (), foo=1),
+            "fit: unknown option 'foo'. help(fit) says what it takes.",
+        ),
+        (
+            lambda: tos.fit(None, (), sync_interval="often"),
+            "sync_interval: expected a whole number of at least 1, or 'auto'; got 'often'.",
+        ),
+        (
+            lambda: tos.fit(None, (), sync="allreduce"),
+            "sync: expected who waits for whom, such as 'bsp'; got 'allreduce', which is a "
+            "strategy. Give strategy='allreduce'.",
+        ),
+        (
+            lambda: tos.fit(None, (), class_weight={0: 1.0}),
+            "class_weight: expected a compiled Keras model with it, got NoneType. Capture the "
+            "model with it: tos.capture(model, class_weight=...).",
+        ),
+    ],
+)
+def test_a_name_from_elsewhere_is_answered_with_its_place(
+    call: Callable[[], Any], message: str
+) -> None:
+    with pytest.raises(ConfigError) as raised:
+        call()
+    assert str(raised.value) == message
+
+
+ROWS = np.ones((4, 2)), np.ones(4)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: tos.fit(None, *ROWS),
+        lambda: tos.fit(None, *ROWS, epochs=1),
+        lambda: tos.fit(None, *ROWS, 1),
+        lambda: tos.fit(None, x=ROWS[0], y=ROWS[1]),
+    ],
+)
+def test_arrays_one_by_one_are_answered_with_how_they_are_given(call: Callable[[], Any]) -> None:
+    with pytest.raises(ConfigError, match=r"expected the arrays as one tuple.*\(x, y\)"):
+        call()
+
+
+def test_completion_finds_the_names_of_other_libraries() -> None:
+    assert {"num_workers", "compression"} <= inspect.signature(tos.fit).parameters.keys()
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "hint"),
+    [
+        (tos, "stop", "tos.conditions"),
+        (tos, "Session", "Did you mean TrainingSession?"),
+        (Run.__new__(Run), "resume", "run.unpause() ends a pause"),
+        (Run.__new__(Run), "get_weights", "run.parameters()"),
+        (Run.__new__(Run), "plot", "run.figure()"),
+        (Run.__new__(Run), "histroy", "Did you mean history?"),
+    ],
+)
+def test_an_attribute_that_does_not_exist_is_answered_with_one_that_does(
+    owner: Any, name: str, hint: str
+) -> None:
+    with pytest.raises(AttributeError, match=re.escape(hint)):
+        getattr(owner, name)

@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from ...common.checks import refuse_unknown
-from ...errors import ConfigError
+from .elsewhere import of_resume
 from .observers import ObserverOptions
 from .option import Check, Option, by_own_name, documents, in_range, offers, options_of, takes
 from .run import RunOptions
@@ -71,10 +71,4 @@ def require_resumable(given: Iterable[str]) -> None:
     ConfigError
         A run keeps the option when it is resumed, or its name is unknown.
     """
-    kept = {*OPTIONS, *(each.alias for each in OPTIONS.values())}
-    for name in given:
-        if name in RESUMABLE:
-            continue
-        if name in kept:
-            raise ConfigError(f"{name}: a resumed run keeps the one that it has; leave it out.")
-        refuse_unknown("resume", [name], RESUMABLE)
+    refuse_unknown("resume", given, RESUMABLE, of_resume)

@@ -183,8 +183,8 @@ class ObserverOptions:
         checked = replace(self, **in_range(ObserverOptions, self))
         if not validates and checked.keep_best is not None:
             raise ConfigError(
-                f"keep_best: expected validation data to find the best {checked.keep_best} of; "
-                "give validation_data=..., too."
+                f"keep_best: expected validation data to find the best "
+                f"{checked.keep_best.partition(':')[0]}; give validation_data=..., too."
             )
         return checked
 

@@ -200,13 +200,23 @@ def documents(options: Collection[Option]) -> Callable[[Documented], Documented]
     return decorate
 
 
-def offers(options: Collection[Option]) -> Callable[[Documented], Documented]:
-    """Let a function that takes ``**`` name options in its signature; it checks names itself."""
+def offers(
+    options: Collection[Option], aliases: bool = False
+) -> Callable[[Documented], Documented]:
+    """Let a function that takes ``**`` name options in its signature; it checks names itself.
+
+    Parameters
+    ----------
+    options : collection of Option
+    aliases : bool
+        Whether their other names stand there, too.
+    """
+    others = [replace(each, name=each.alias) for each in options if aliases and each.alias]
 
     def decorate(function: Documented) -> Documented:
         shown = signature(function)
         own = [p for p in shown.parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
-        parameters = [*own, *(each.parameter for each in options)]
+        parameters = [*own, *(each.parameter for each in (*options, *others))]
         cast(Any, function).__signature__ = shown.replace(parameters=parameters)
         return documents(options)(function) if function.__doc__ else function
 
@@ -214,7 +224,7 @@ def offers(options: Collection[Option]) -> Callable[[Documented], Documented]:
 
 
 def takes(
-    kind: Callable[Given, Arguments],
+    kind: Callable[Given, Arguments], elsewhere: Callable[[str], str] = lambda name: ""
 ) -> Callable[[Callable[[Owner, Arguments], Result]], Callable[Concatenate[Owner, Given], Result]]:
     """Let a method take the fields of a dataclass as parameters, and get one object of them.
 
@@ -222,6 +232,8 @@ def takes(
     ----------
     kind : type
         The dataclass. Its constructor refuses what the method does not take, in its name.
+    elsewhere : callable
+        As for `refuse_unknown`.
     """
     make: Any = kind
     options = options_of(make).values()
@@ -235,7 +247,7 @@ def takes(
         @wraps(method)
         def taking(self: Owner, /, *args: Given.args, **given: Given.kwargs) -> Result:
             named = by_own_name(options, given)
-            refuse_unknown(called, named, known)
+            refuse_unknown(called, named, known, elsewhere)
             return method(self, make(*args, **named))
 
         make.__init__.__qualname__ = method.__qualname__

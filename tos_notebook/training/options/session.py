@@ -8,11 +8,11 @@ from typing import Any
 from ...codecs import Codec
 from ...codecs.pair import CodecPair, as_codecs
 from ...combiners import Combiner, as_combiner
-from ...common.checks import RAISE_OR_SKIP, at_least_one, one_of
+from ...common.checks import RAISE_OR_SKIP, at_least_one
 from ...errors import ConfigError
 from ...steering.sync import SyncMode, as_sync
 from ...strategies.base import NonFinite, Strategy
-from ...strategies.registry import as_strategy
+from ...strategies.registry import STRATEGIES, as_strategy
 from ...worker.optimizer_state import POLICIES
 from .option import as_given, in_range, option
 
@@ -21,7 +21,20 @@ AUTO = "auto"
 
 
 def _interval(name: str, value: Any) -> int | str:
-    return one_of(name, value, (AUTO,)) if isinstance(value, str) else at_least_one(name, value)
+    if isinstance(value, str) and value != AUTO:
+        raise ConfigError(
+            f"{name}: expected a whole number of at least 1, or {AUTO!r}; got {value!r}."
+        )
+    return AUTO if isinstance(value, str) else at_least_one(name, value)
+
+
+def _sync(name: str, value: Any) -> SyncMode:
+    if isinstance(value, str) and value.partition(":")[0].lower() in STRATEGIES:
+        raise ConfigError(
+            f"{name}: expected who waits for whom, such as 'bsp'; got {value!r}, which is a "
+            f"strategy. Give strategy={value!r}."
+        )
+    return as_sync(value)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +82,7 @@ class SessionOptions:
         ``"ssp:3"`` for 3 milestones, ``"bsp"`` for none. A worker that has not started, has
         finished or has died makes no other wait.
         """,
-        check=as_given(as_sync),
+        check=_sync,
         estimator=True,
     )
     codec: str | Codec | CodecPair = option(

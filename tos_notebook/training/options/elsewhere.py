@@ -1,0 +1,91 @@
+"""Say where an option belongs that is given elsewhere, and what words of others are here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ...steering.actions import ACTIONS
+from ...steering.machine import Command
+from .observers import ObserverOptions
+from .option import options_of
+from .run import RunOptions
+from .session import SessionOptions
+
+Hint = Callable[[str], str]
+"""Takes the name of an option; returns a sentence, or nothing."""
+
+
+def _known(*kinds: type) -> dict[str, str]:
+    """Return the options of kinds, and their other names, each with its own name."""
+    found = options_of(*kinds)
+    return {n: n for n in found} | {each.alias: n for n, each in found.items() if each.alias}
+
+
+_SESSION, _RUN = _known(SessionOptions), _known(RunOptions, ObserverOptions)
+
+_SET = {*(each.name for each in ACTIONS[Command.SET].arguments), "combiner", "partitions"}
+"""What `Run.set` takes."""
+
+_COMPILED = "belongs to the model: model.compile({name}=...)."
+
+_WORDS: Mapping[str, str] = {
+    "optimizer": _COMPILED,
+    "loss": _COMPILED,
+    "metrics": _COMPILED,
+    "patience": "belongs to a rule that ends the run: callbacks=[EarlyStopping(patience=3)], or "
+    "stop_when=tos.conditions.no_improvement(patience=3).",
+    "steps_per_epoch": "does not exist, since an epoch takes all rows once. Give fewer rows, or "
+    'end the run by stop_when="steps >= 1000".',
+    "num_proc": "is num_workers here.",
+    "n_workers": "is num_workers here.",
+    "class_weight": "belongs to the program: tos.capture(model, class_weight=...).",
+    "sample_weight": "belongs to the rows: tos.fit(tos.capture(model, weights=True), (x, y, "
+    "weights)), or tos.columns(df, ..., weight=...).",
+}
+"""What other libraries have, and what to do here."""
+
+_FIT = {
+    "features": "tos.columns(df, features=..., label=...) as data",
+    "label": "tos.columns(df, features=..., label=...) as data",
+    "wait": "session.run(...), which waits, or session.start(...), which does not",
+    "verbose": "run.show() in a notebook, or sinks=[...]",
+}
+"""What only `fit` takes, and what a session has instead."""
+
+_PLACE = ("spark", "program", "server_host", "server_port", "checkpoint_dir")
+"""What only a session takes."""
+
+
+def in_words(name: str) -> str:
+    """Return how a word of another library is said here."""
+    return f"{name} {_WORDS[name].format(name=name)}" if name in _WORDS else ""
+
+
+def of_session(name: str) -> str:
+    """Return where a name belongs that `TrainingSession` does not take."""
+    if name in _RUN:
+        return f"{name} belongs to a run: session.start(data, {name}=...), or tos.fit(...)."
+    return _of_fit(name) or in_words(name)
+
+
+def of_start(name: str) -> str:
+    """Return where a name belongs that `TrainingSession.start` does not take."""
+    if name in _SESSION or name in _PLACE:
+        later = f", or run.set({name}=...) while it trains" if _SESSION.get(name) in _SET else ""
+        return f"{name} belongs to the session: TrainingSession(..., {name}=...){later}."
+    return _of_fit(name) or in_words(name)
+
+
+def of_resume(name: str) -> str:
+    """Return what to do with a name that `tos_notebook.resume` does not take."""
+    own = _SESSION.get(name) or _RUN.get(name)
+    if own is None:
+        return _of_fit(name) or in_words(name)
+    kept = f"{name}: a resumed run keeps the one that it has; leave it out"
+    if own == "strategy":
+        return f"{kept}. run.swap_strategy(...) changes it while it trains."
+    return f"{kept}. run.set({own}=...) changes it while it trains." if own in _SET else f"{kept}."
+
+
+def _of_fit(name: str) -> str:
+    return f"{name} is an option of tos.fit. Here: {_FIT[name]}." if name in _FIT else ""
