@@ -42,6 +42,19 @@ def test_a_model_learns_and_has_its_weights_when_the_call_returns(
     assert "epoch 4/4" in capsys.readouterr().out
 
 
+def test_classes_count_as_they_are_weighted(
+    spark_context: Any, digits: tuple[np.ndarray, ...]
+) -> None:
+    x, y, _, _ = digits
+    model = classifier()
+    before = model.get_weights()
+    tos.fit(model, (x, y), class_weight=dict.fromkeys(range(10), 0.0), verbose=False)
+    for now, then in zip(model.get_weights(), before, strict=True):
+        np.testing.assert_array_equal(now, then)
+    tos.fit(model, (x, y), class_weight={0: 1.0}, verbose=False)
+    assert any((a != b).any() for a, b in zip(model.get_weights(), before, strict=True))
+
+
 def test_a_table_of_numbers_trains_a_model_without_an_input_layer(spark_context: Any) -> None:
     """Its columns are the one input, and the model's weights are made by how many there are."""
     import keras

@@ -158,9 +158,8 @@ def _measured(namespace: Mapping[str, Any]) -> Offers:
     for name, model in list(namespace.items()):
         if name.startswith("_") or not find.is_compiled(model):
             continue
-        for metric in (
-            getattr(getattr(model, "_compile_metrics", None), "_user_metrics", None) or ()
-        ):
+        compiled = getattr(model, "_compile_metrics", None)
+        for metric in getattr(compiled, "_user_metrics", None) or ():
             own = metric if isinstance(metric, str) else getattr(metric, "name", None)
             if own is not None:
                 best = "" if largest_is_best(own) is not None else ":max"

@@ -72,9 +72,11 @@ class Run(SteeredRun):
         self.program, self.has_learning_rate = parts.program, parts.program.has_learning_rate
         self.uri = None if parts.checkpointer is None else parts.checkpointer.folder.storage.uri
 
-    def __getattr__(self, name: str) -> Any:
-        hint = HINTS.get(name, "")
-        raise AttributeError(f"A run has no {name!r}.{hint or did_you_mean(name, dir(self))}")
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            hint = HINTS.get(name, "") or did_you_mean(name, dir(type(self)))
+            raise AttributeError(f"A run has no {name!r}.{hint}")
 
     def __repr__(self) -> str:
         called = self.run_id if self.name is None else f"{self.name} ({self.run_id})"
