@@ -22,6 +22,9 @@ from math import isfinite
 
 from .common.histogram import Histogram
 
+SLOTS = "slots: "
+"""Begins the cause of a wait for slots that other runs have."""
+
 DRIVER = -1
 """Stands for the driver where the ends of a link are partitions."""
 
@@ -165,7 +168,7 @@ class EpochFinished(Event):
 class Validated(Event):
     """The center was evaluated on the validation data.
 
-    ``epoch`` is the one that was done, or, between two ends of epochs, the latest under way;
+    ``epoch`` is the latest that was done, or, between two ends of epochs, the latest under way;
     ``samples`` how many had been trained when the center was read, a milestone or two more or less.
     """
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ..errors import SessionClosed
-from ..events import Event, Stalled, StallEnded
+from ..events import SLOTS, Event, Stalled, StallEnded
 from ..steering.machine import RunState
 from .membership import Doing, Member
 
@@ -121,9 +121,6 @@ class Wait:
     executor: str | None = None
     known: str = ""
 
-
-SLOTS = "slots: "
-"""How the cause of a wait for slots begins."""
 
 HELD = "The run starts when they are free. Stop it if you do not want to wait."
 

@@ -63,7 +63,7 @@ class RunStatus:
     nobody counts."""
     elapsed: float
     """Seconds since the run's start. Pauses count; the time between the death of its process and a
-    resume does not."""
+    resume does not, nor that in which it was queued."""
     waits_for: tuple[str, ...] = ()
     """What has not come for longer than the run's patience, and where to look."""
     notes: tuple[str, ...] = ()

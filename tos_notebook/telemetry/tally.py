@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from ..events import (
+    SLOTS,
     Event,
     MilestoneCommitted,
     Repartitioned,
     RunFinished,
     RunResumed,
     RunStarted,
+    Stalled,
     StateChanged,
     StrategySwapped,
     WorkerFailed,
@@ -63,6 +65,8 @@ class Totals:
     """How many trained at once, mean over the same milestones."""
     elapsed: float
     """Seconds from the run's start to its latest event; see `Tally.elapsed`."""
+    queued: bool = False
+    """Whether it waits for slots that other runs have, and has not begun."""
     latest: float = 0.0
     """When the latest event was, in seconds since 1970."""
     steps: int = 0
@@ -200,6 +204,9 @@ class Tally:
         self._first_at = self._last_at = 0.0
         # Seconds between a death of the run's process and its resume.
         self._away = 0.0
+        # When its wait for slots of other runs began: its time begins with its first worker.
+        self._queued: float | None = None
+        self._begun, self._joined = 0.0, False
         self._started: float | None = None
         self._latest = 0.0
 
@@ -228,13 +235,22 @@ class Tally:
             self.lost.clear()
         elif isinstance(event, RunFinished):
             self.lost.clear()
+        elif isinstance(event, Stalled):
+            if event.cause.startswith(SLOTS) and not self._joined:
+                self._queued = self._begun
         elif isinstance(event, WorkerJoined):
             self._worker(event).join(event.epoch)
+            self._leave_queue(event.time)
             self.lost.pop(event.partition, None)
         elif isinstance(event, WorkerLost | WorkerFailed):
             self._worker(event).lose()
             if isinstance(event, WorkerLost):
                 self.lost[event.partition] = event
+
+    @property
+    def queued(self) -> bool:
+        """Whether it waits for slots that other runs have, and has not begun."""
+        return self._queued is not None
 
     @property
     def stale(self) -> bool:
@@ -258,6 +274,7 @@ class Tally:
             recent_staleness=recent_staleness if stale else math.nan,
             recent_workers=recent_workers,
             elapsed=self.elapsed(self._latest),
+            queued=self.queued,
             latest=self._latest,
             steps=self._steps,
             metrics=means,
@@ -266,15 +283,25 @@ class Tally:
     def elapsed(self, time: float) -> float:
         """Return the seconds from the run's start to `time`.
 
-        Pauses count. The time between the death of the run's process and its resume does not.
+        Pauses count. The time between the death of the run's process and its resume does not, nor
+        that in which it waited for slots that other runs had.
         """
+        if self._queued is not None:
+            time = min(time, self._queued)
         return 0.0 if self._started is None else max(0.0, time - self._started - self._away)
+
+    def _leave_queue(self, time: float) -> None:
+        self._joined = True
+        if self._queued is not None:
+            self._away += max(0.0, time - self._queued)
+            self._queued = None
 
     def _start(self, event: RunStarted) -> None:
         self._started = event.time
         self._plan(event)
 
     def _plan(self, event: RunStarted | RunResumed) -> None:
+        self._begun, self._joined, self._queued = event.time, False, None
         self._epochs, self.lockstep = event.epochs, event.lockstep
         self._samples_total = None if event.samples is None else event.samples * event.epochs
 

@@ -21,7 +21,9 @@ def run_status(run: Lifecycle) -> RunStatus:
     epochs, own = parts.plan.options.epochs, parts.training.settings.strategy
     # A run that is paused or stalled tells nothing. What a resumed run has of its past ended
     # before this process began it.
-    quiet = max(0.0, time.time() - max(totals.latest, run.made)) if run.active else 0.0
+    quiet = max(0.0, time.time() - max(totals.latest, run.made))
+    if totals.queued or not run.active:
+        quiet = 0.0
     return RunStatus(
         parts.run_id,
         "queued" if is_queued(parts.state, (s.cause for s in stalls)) else parts.state,

@@ -5,7 +5,14 @@ import math
 import pytest
 
 from tests.unit.telemetry.samples import joined, lost, milestone, started
-from tos_notebook.events import Event, RunFinished, StrategySwapped, WorkerFailed
+from tos_notebook.events import (
+    Event,
+    RunFinished,
+    RunResumed,
+    Stalled,
+    StrategySwapped,
+    WorkerFailed,
+)
 from tos_notebook.telemetry.tally import RECENT, STEADY, Tally, WorkerTally
 
 
@@ -147,3 +154,24 @@ def test_staleness_is_told_while_a_strategy_trains_by_which_something_can_be_sta
     back = tally(*there, StrategySwapped(3.0, 2, "ps", False), milestone(staleness=2)).totals()
     assert back.staleness_mean == pytest.approx(3.0)
     assert back.recent_staleness == pytest.approx(2.0)
+
+
+def test_the_time_in_which_a_run_was_queued_does_not_count() -> None:
+    waits = Stalled(1.0, "slots: run 1 holds both slots", "Waiting.", "Stop it.", 0.0)
+    found = tally(started(time=0.0), waits)
+    assert (found.elapsed(30.0), found.totals().queued) == (0.0, True)
+    found(joined(time=35.0))
+    found(milestone(time=36.0))
+    assert (found.totals().elapsed, found.totals().queued) == (1.0, False)
+    # A partition that waits later holds nothing up.
+    found(Stalled(40.0, "slots: run 3 holds both slots", "Waiting.", "Stop it.", 40.0))
+    assert found.elapsed(45.0) == 10.0
+
+
+def test_a_resumed_run_that_is_queued_keeps_the_time_that_it_has_trained() -> None:
+    found = tally(started(time=0.0), joined(time=1.0), milestone(time=4.0))
+    found(RunResumed(100.0, 1, 5, 2, 1000))
+    found(Stalled(101.0, "slots: run 1 holds both slots", "Waiting.", "Stop it.", 100.0))
+    assert found.elapsed(130.0) == 4.0
+    found(joined(time=130.0))
+    assert found.elapsed(132.0) == 6.0

@@ -102,6 +102,8 @@ class EarlyStop(Observer):
                 self._changed.wait_for(self._is_told, self._period)
                 if self._ending:
                     return
+                if self._context.run.status.state == "queued":
+                    self._began = time.perf_counter()
                 status = self._validated.popleft() if self._validated else None
                 failed = None if status else self._unvalidated
             if failed is not None and self._give_up(failed):

@@ -16,7 +16,7 @@ from ...cluster.jobs import in_pool, named, pool_of
 from ...common.threads import SerialExecutor
 from ...data.dealing import keep, release
 from ...data.source import as_rows
-from ...errors import ConfigError, DataError, SessionClosed, WaitTimeout
+from ...errors import ConfigError, DataError, SessionClosed, TosError, WaitTimeout
 from ...events import (
     EpochFinished,
     Event,
@@ -112,6 +112,11 @@ class Evaluation:
         Trained so far.
     evaluated : int
         Trained when the center was evaluated last; -1 before.
+    reached : int
+        The epoch of which the center is now; may be set, and is later than the one that was asked
+        for where an evaluation takes longer than an epoch.
+    told : int
+        The epoch of the latest evaluation; -1 before.
     """
 
     def __init__(
@@ -131,6 +136,7 @@ class Evaluation:
         self._columns: Columns | DataSource | None = None
         self.samples = samples
         self.evaluated = -1
+        self.reached = self.told = -1
         self.failed = False
         self.notes: tuple[str, ...] = ()
 
@@ -147,6 +153,7 @@ class Evaluation:
                 self._columns = self._rows()
             # Training continues: what counts is how far it is when the center is read.
             samples = self.evaluated = self.samples
+            epoch = self.told = max(epoch, self.reached)
             # By the names that workers' metrics travel under.
             values = {
                 readable(name, LONGEST_NAME): value
@@ -156,8 +163,10 @@ class Evaluation:
             self._check_finite(told)
         except Exception as error:
             self.failed = True
-            logger.warning("The validation data could not be evaluated.", exc_info=True)
             why = summary(named(error))
+            # What this package says needs no frames of its own.
+            trace = None if isinstance(error, TosError) else error
+            logger.warning("The validation data could not be evaluated: %s", why, exc_info=trace)
             self.notes = (
                 "The validation data could not be evaluated, and are not evaluated again in this "
                 f"run: {why}",
@@ -233,9 +242,12 @@ class Validator(Observer):
         if isinstance(event, MilestoneCommitted):
             self._evaluation.count(event)
             self._epoch = max(self._epoch, event.epoch)
-            if self._every is not None and self._is_due(self._every, event.time):
-                self._ask(self._epoch)
+            if self._every is not None:
+                self._evaluation.reached = self._epoch
+                if self._is_due(self._every, event.time):
+                    self._ask(self._epoch)
         elif isinstance(event, EpochFinished) and self._every is None:
+            self._evaluation.reached = event.epoch
             self._ask(event.epoch)
         elif isinstance(event, Validated):
             self._known = event.samples
@@ -274,7 +286,13 @@ class Validator(Observer):
 
     def _ask(self, epoch: int) -> None:
         self._executor.clear()
-        self._executor.put(functools.partial(self._evaluation, epoch))
+        self._executor.put(functools.partial(self._evaluate_asked, epoch))
+
+    def _evaluate_asked(self, epoch: int) -> None:
+        """Evaluate, unless the evaluation before has read what this one would."""
+        found = self._evaluation
+        if found.told < epoch or found.samples > found.evaluated:
+            found(epoch)
 
     def _evaluate_trained(self) -> None:
         """Evaluate the center after the last milestone, unless callbacks have done so."""

@@ -103,6 +103,40 @@ def test_where_epochs_are_faster_the_latest_counts(evaluation: Evaluation) -> No
     assert [e.epoch for e in evaluation.events if isinstance(e, Validated)] == [0, 3]
 
 
+def test_an_evaluation_has_the_epoch_whose_weights_it_read(evaluation: Evaluation) -> None:
+    """The rows may come when more epochs are done than when they were asked for."""
+    brought, bring = threading.Event(), threading.Event()
+    rows = evaluation._rows
+
+    def slow() -> Any:
+        brought.set()
+        assert bring.wait(LIMIT)
+        return rows()
+
+    evaluation.validator._evaluation._rows = slow
+    evaluation.allowed.release(3)
+    evaluation.epoch(0)
+    assert brought.wait(LIMIT)
+    evaluation.epoch(1)
+    bring.set()
+    evaluation.validator.finish(last=True)
+    assert evaluation.told() == [(1, 20)]
+
+
+def test_what_this_package_says_is_logged_in_a_sentence(
+    evaluation: Evaluation, caplog: pytest.LogCaptureFixture
+) -> None:
+    evaluation.fails = DataError("There are no rows.")
+    evaluation.allowed.release(1)
+    evaluation.epoch(0)
+    assert evaluation.published.acquire(timeout=LIMIT)
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "The validation data could not be evaluated: DataError: There are no rows."
+    )
+    assert record.exc_info is None
+
+
 def test_a_run_that_was_stopped_evaluates_no_further(evaluation: Evaluation) -> None:
     evaluation.epoch(0)
     assert evaluation.started.acquire(timeout=LIMIT)
