@@ -24,47 +24,18 @@ def _seed() -> None:
     keras.utils.set_random_seed(0)
 
 
-def guided() -> Any:
-    """Return the class of the guide on a ``train_step`` and a ``test_step`` of one's own."""
-    import keras
-    import tensorflow as tf
-
-    class Guided(keras.Model):
-        def train_step(self, data: Any) -> dict[str, Any]:
-            x, y = data
-            with tf.GradientTape() as tape:
-                predicted = self(x, training=True)
-                loss = self.compute_loss(y=y, y_pred=predicted)
-            weights = self.trainable_variables
-            self.optimizer.apply(tape.gradient(loss, weights), weights)
-            return self._measured(loss, y, predicted)
-
-        def test_step(self, data: Any) -> dict[str, Any]:
-            x, y = data
-            predicted = self(x, training=False)
-            return self._measured(self.compute_loss(y=y, y_pred=predicted), y, predicted)
-
-        def _measured(self, loss: Any, y: Any, predicted: Any) -> dict[str, Any]:
-            for metric in self.metrics:
-                if metric.name == "loss":
-                    metric.update_state(loss)
-                else:
-                    metric.update_state(y, predicted)
-            return {metric.name: metric.result() for metric in self.metrics}
-
-    return Guided
-
-
 @pytest.mark.parametrize("strategy", ["ps", "allreduce"])
 def test_steps_of_ones_own_measure_by_compiled_metrics(
     train: Train, digits: Digits, strategy: str
 ) -> None:
     import keras
 
+    from tests.support.guided import Guided
+
     x, y, x_test, y_test = digits
     inputs = keras.Input((64,))
     hidden = keras.layers.Dense(32, "relu")(inputs)
-    model = guided()(inputs, keras.layers.Dense(10, "softmax")(hidden))
+    model = Guided(inputs, keras.layers.Dense(10, "softmax")(hidden))
     optimizer = keras.optimizers.Adam(0.01)
     model.compile(optimizer, "sparse_categorical_crossentropy", metrics=["accuracy"])
     session = train(model, strategy=strategy, batch_size=32)

@@ -13,6 +13,7 @@ from ..common.checks import did_you_mean
 from ..errors import ConfigError, TosError
 from ..readable import counted, numbered
 from ..steering.actions import ACTIONS, Action, When
+from ..steering.conditions import VALIDATION
 from ..steering.machine import Command
 from ..steering.source import commands_from
 from .find import is_cluster, named
@@ -152,14 +153,16 @@ def _ask(
             counted(value, name.removesuffix("s")) if isinstance(value, int) else str(value)
             for name, value in given.items()
         )
-    said = action.said
+    said, number = action.said, numbered(run.number, run.name)
     given = {name: named(namespace, name, value) for name, value in given.items()}
     if action.command is Command.CHAOS:
         what = describe(as_rules(**given))
+        if what == "off" and not run.active:
+            say(f"Run {number} is {run.state}, and has no chaos any more.")
+            return
         if what == "off":
             said = "Run {number} has no chaos, {when}."
     perform(run, action, given)
-    number = numbered(run.number, run.name)
     say(said.format(number=number, state=run.state, what=what, when=WHEN[action.when]))
 
 
@@ -234,11 +237,18 @@ def runs_table() -> pd.DataFrame | None:
     if not runs:
         say("No run was started yet. Start one with %%tos_train.")
         return None
-    rows = [
-        [run.run_id, run.name, *(getattr(run.status, column) for column in COLUMNS)] for run in runs
-    ]
     numbers = pd.Index([run.number for run in runs], name="number")
-    return pd.DataFrame(rows, columns=["run", "name", *COLUMNS], index=numbers)
+    return pd.DataFrame(list(map(_row, runs)), index=numbers)
+
+
+def _row(run: Any) -> dict[str, Any]:
+    """Return a run as the table has it, its numbers as people read them."""
+    now = run.status
+    row = {"name": run.name or "", "run": run.run_id}
+    row |= {column: getattr(now, column) for column in COLUMNS}
+    row["elapsed"] = round(now.elapsed, 1)
+    values = {"loss": now.loss, **{f"{VALIDATION}{n}": v for n, v in now.validation.items()}}
+    return row | {name: float(f"{value:.4g}") for name, value in values.items()}
 
 
 def saved_runs(uri: str, spark: Any) -> Any:

@@ -19,6 +19,7 @@ from ..events import (
     Stalled,
     StateChanged,
     StrategySwapped,
+    Validated,
     WorkerFailed,
     WorkerJoined,
     WorkerLost,
@@ -73,6 +74,8 @@ class Totals:
     """Optimizer steps so far, of all workers together: the global step."""
     metrics: Mapping[str, float] = field(default_factory=dict)
     """Means per sample over the same milestones as the loss."""
+    validation: Mapping[str, float] = field(default_factory=dict)
+    """The latest evaluation of the validation data, by name."""
 
 
 @dataclass(slots=True)
@@ -202,6 +205,7 @@ class Tally:
         self.links = LinkMeter()
         self.lost: dict[int, WorkerLost] = {}
         self._first_at = self._last_at = 0.0
+        self._validation: Mapping[str, float] = {}
         # Seconds between a death of the run's process and its resume.
         self._away = 0.0
         # When its wait for slots of other runs began: its time begins with its first worker.
@@ -219,6 +223,8 @@ class Tally:
         self._latest = max(self._latest, event.time)
         if isinstance(event, MilestoneCommitted):
             self._milestone(event)
+        elif isinstance(event, Validated):
+            self._validation = event.values
         elif isinstance(event, StateChanged):
             self.clock.state(event.state, event.time)
         elif isinstance(event, RunStarted):
@@ -278,6 +284,7 @@ class Tally:
             latest=self._latest,
             steps=self._steps,
             metrics=means,
+            validation=self._validation,
         )
 
     def elapsed(self, time: float) -> float:

@@ -134,29 +134,10 @@ def resume(
     captured = None if program is None else capture(program)
     with announced(files):
         found = ask(files, partial(_found, sc, uri, combiner, captured))
-    folder, (number, saved, chosen, _) = found.folder, found.chosen
-    origin = _origin(saved, options)
+    origin = _origin(found.chosen.saved, options)
     session = _session(spark, found, origin, server_host, server_port)
     try:
-        given = factory.without_looks(sc, data)
-        with announced(f"Spark, the data, or {files}"):
-            source, held_out = ask(
-                "the first rows of the data",
-                partial(_data, folder, saved, given, sc, session.program.feeds),
-            )
-        observer_options, unsaved = _validated(observer_options, origin, held_out)
-        observer_options = observer_options.checked()
-        notes = found.notes + unsaved
-        resumed = Resumed(number, replace(saved, origin=origin), found.past, notes)
-        observers = observers_of(session._factory, observer_options, source)
-        if observer_options.learning_rate is not None:
-            chosen = replace(chosen, learning_rate=observers.learning_rate)
-        with _claimed(folder, ask) as claim:
-            every = as_trigger("checkpoint_every", origin.options.every)
-            checkpointer = CheckpointWriter(
-                folder, origin, every, origin.options.max_checkpoints, claim, saved.history, number
-            )
-            return session._resume(source, chosen, resumed, checkpointer, observers)
+        return _continued(session, found, origin, factory.without_looks(sc, data), observer_options)
     except BaseException:
         session.close()
         raise
@@ -193,6 +174,35 @@ def _found(sc: Any, uri: str, combiner: Any, captured: Program | None) -> _Found
     for note in notes:
         logger.warning("%s", note)
     return _Found(folder, chosen, past(folder, chosen.saved.history), tuple(notes))
+
+
+def _continued(
+    session: TrainingSession,
+    found: _Found,
+    origin: Origin,
+    data: Any,
+    observer_options: ObserverOptions,
+) -> Run:
+    """Look at what a run is given, and let it continue; parameters as in `resume`."""
+    folder, (number, saved, chosen, _) = found.folder, found.chosen
+    sc, ask = session._sc, session._ask
+    with announced(f"Spark, the data, or the files in {folder.storage.uri}"):
+        source, held_out = ask(
+            "the first rows of the data",
+            partial(_data, folder, saved, data, sc, session.program.feeds),
+        )
+    observer_options, unsaved = _validated(observer_options, origin, held_out)
+    observer_options = observer_options.checked()
+    resumed = Resumed(number, replace(saved, origin=origin), found.past, found.notes + unsaved)
+    observers = observers_of(session._factory, observer_options, source)
+    if observer_options.learning_rate is not None:
+        chosen = replace(chosen, learning_rate=observers.learning_rate)
+    with _claimed(folder, ask) as claim:
+        every = as_trigger("checkpoint_every", origin.options.every)
+        checkpointer = CheckpointWriter(
+            folder, origin, every, origin.options.max_checkpoints, claim, saved.history, number
+        )
+        return session._resume(source, chosen, resumed, checkpointer, observers)
 
 
 class _Restorable(NamedTuple):

@@ -12,6 +12,7 @@ from ..codecs.pair import PLAIN
 from ..common.rows import Rows
 from ..errors import CheckpointError
 from ..events import RunFinished
+from ..steering.conditions import VALIDATION
 from ..telemetry.history import History
 from . import factory
 from .checkpoint.folder import BEST, Folder
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 COLUMNS = (
-    "run", "name", "state", "epoch", "epochs", "milestones", "samples", "loss", "when", "size",
+    "name", "run", "state", "epoch", "epochs", "milestones", "samples", "loss", "when", "size",
 )  # fmt: skip
 """Of a list of runs."""
 
@@ -54,6 +55,8 @@ class SavedRun(RunSummary):
     milestones, samples : int
         What is done.
     loss : float
+    validation : mapping of str to float
+        The latest evaluation of the validation data, by name.
     when : datetime or None
         When the checkpoint was written.
     size : int
@@ -144,17 +147,27 @@ class SavedRuns(list[SavedRun]):
     """Runs, which show as a table."""
 
     def frame(self) -> pd.DataFrame:
-        """Return one row per run, oldest first, with the attributes of `SavedRun` as columns."""
+        """Return one row per run, oldest first, with the attributes of `SavedRun` as columns.
+
+        Each value of the validation has a column of its own, with ``val_`` before its name.
+        """
         import pandas as pd
 
-        rows = [[getattr(run, column) for column in COLUMNS] for run in self]
-        return pd.DataFrame(rows, columns=list(COLUMNS))
+        rows = [{column: getattr(run, column) for column in COLUMNS} for run in self]
+        for row, run in zip(rows, self, strict=True):
+            row |= {"name": run.name or ""}
+            row |= {f"{VALIDATION}{name}": value for name, value in run.validation.items()}
+        return pd.DataFrame(rows, columns=None if rows else list(COLUMNS))
 
     def __repr__(self) -> str:
-        return self.frame().to_string(index=False) if self else "no runs"
+        return self.frame().to_string(index=False, float_format=_short) if self else "no runs"
 
     def _repr_html_(self) -> str | None:
-        return self.frame().to_html(index=False) if self else None
+        return self.frame().to_html(index=False, float_format=_short) if self else None
+
+
+def _short(value: float) -> str:
+    return f"{value:.4g}"
 
 
 def runs(uri: str | None = None, *, spark: Any = None) -> Sequence[Run] | SavedRuns:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from types import NoneType
@@ -27,6 +27,7 @@ _FIELDS: dict[str, tuple[type, ...]] = {
     "name": (str, NoneType),
     **dict.fromkeys(("epoch", "epochs", "milestones", "samples"), (int,)),
     **dict.fromkeys(("loss", "when", "created"), (float, int)),
+    "validation": (dict,),
 }
 """What a summary says of a run."""
 
@@ -43,6 +44,7 @@ class RunSummary:
     milestones: int
     samples: int
     loss: float
+    validation: Mapping[str, float]
     when: datetime | None
     size: int
     uri: str
@@ -72,7 +74,7 @@ def _summary_of(storage: Storage) -> RunSummary | None:
         except CheckpointError as error:
             logger.warning("%s: %s", storage.uri, error)
     name = readable(storage.uri.rstrip("/").rpartition("/")[2])
-    nothing = (0, 0, 0, 0, math.nan, None, 0)
+    nothing = (0, 0, 0, 0, math.nan, {}, None, 0)
     return RunSummary(name, None, "unreadable", *nothing, storage.uri, folder, -math.inf)
 
 
@@ -96,6 +98,8 @@ def _described(storage: Storage, folder: Folder, name: str) -> RunSummary:
         told["state"] = "running"
     elif told["state"] in ACTIVE:
         told["state"] = "unfinished"
+    values = told["validation"].items()
+    told["validation"] = {n: v for n, v in values if isinstance(v, int | float)}
     created = told.pop("created")
     size = storage.size()
     return RunSummary(**told, size=size, uri=storage.uri, _folder=folder, _created=created)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -250,8 +251,26 @@ def test_runs_are_a_table(cells: Cells, runs: list[Any]) -> None:
     cells("table = %tos_runs")
     table = cells.space["table"]
     assert table.index.tolist() == [1, 2]
-    assert table["name"].tolist() == ["wide", None]
+    assert table["name"].tolist() == ["wide", ""]
     assert table["state"].tolist() == ["running", "running"]
+
+
+def test_the_table_of_runs_has_the_validation_in_short_numbers(
+    cells: Cells, runs: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = {"loss": 0.682055, "validation": {"loss": 0.358712, "accuracy": 0.8612}}
+    now = SimpleNamespace(**vars(runs[1].status) | values | {"elapsed": 12.34567})
+    monkeypatch.setattr(type(runs[1]), "status", property(lambda run: now))
+    cells("table = %tos_runs")
+    row = cells.space["table"].loc[2]
+    assert (row["loss"], row["val_loss"], row["val_accuracy"]) == (0.6821, 0.3587, 0.8612)
+    assert row["elapsed"] == 12.3
+
+
+def test_chaos_is_off_on_a_run_that_has_ended(cells: Cells, runs: list[Any]) -> None:
+    runs[1].state = "failed"
+    runs[1]._done.set()
+    assert "Run 2 is failed, and has no chaos any more." in cells("%tos_chaos off")
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
+from tests.support.guided import Guided
 from tests.unit.program.support import Lone, Trainers, assert_same
 from tos_notebook.errors import UnsupportedProgram
 from tos_notebook.program.capture import capture
@@ -25,32 +26,6 @@ Y = random.normal(size=(ROWS, 1)).astype(np.float32)
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     keras.utils.set_random_seed(0)
-
-
-class Guided(keras.Model):
-    """Both steps as Keras' guide writes them: what is compiled is one metric that has several."""
-
-    def train_step(self, data: Any) -> dict[str, Any]:
-        x, y = data
-        with tf.GradientTape() as tape:
-            predicted = self(x, training=True)
-            loss = self.compute_loss(y=y, y_pred=predicted)
-        weights = self.trainable_variables
-        self.optimizer.apply(tape.gradient(loss, weights), weights)
-        return self._measured(loss, y, predicted)
-
-    def test_step(self, data: Any) -> dict[str, Any]:
-        x, y = data
-        predicted = self(x, training=False)
-        return self._measured(self.compute_loss(y=y, y_pred=predicted), y, predicted)
-
-    def _measured(self, loss: Any, y: Any, predicted: Any) -> dict[str, Any]:
-        for metric in self.metrics:
-            if metric.name == "loss":
-                metric.update_state(loss)
-            else:
-                metric.update_state(y, predicted)
-        return {metric.name: metric.result() for metric in self.metrics}
 
 
 def test_the_steps_of_keras_guide_report_each_compiled_metric() -> None:

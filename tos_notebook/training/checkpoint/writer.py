@@ -287,6 +287,7 @@ class CheckpointWriter:
             "milestones": subject.before + self._record.milestones,
             "samples": totals.samples,
             "loss": totals.loss,
+            "validation": dict(totals.validation),
             "elapsed": totals.elapsed,
             "when": now,
             "created": self._origin.created,
