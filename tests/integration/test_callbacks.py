@@ -154,7 +154,9 @@ def test_a_callback_that_follows_what_never_comes_is_refused_before_the_run(
     )
     with pytest.raises(ConfigError, match=message):
         session.start((x, y), callbacks=[stop], **given)
-    with pytest.raises(ConfigError, match=r"monitor='val_loss'\): expected validation data to fo"):
+    with pytest.raises(
+        ConfigError, match=r"monitor='val_loss'\): expected validation data to follow"
+    ):
         session.start((x, y), callbacks=[keras.callbacks.EarlyStopping()])
 
 

@@ -18,7 +18,7 @@ from tests.support.watching import Watch
 from tests.unit.widgets.support import shown
 from tos_notebook.cluster.asking import Asking
 from tos_notebook.errors import ConfigError, WaitTimeout, WorkerEnvironment
-from tos_notebook.events import CommandAccepted, RunFinished, Stalled
+from tos_notebook.events import CommandAccepted, MilestoneCommitted, RunFinished, Stalled
 from tos_notebook.training import factory, launching
 from tos_notebook.training.observers import build
 from tos_notebook.training.observers.schedule import SMALLEST, Scheduler
@@ -27,6 +27,22 @@ from tos_notebook.widgets.picture import Result
 
 Train = Callable[..., tos.TrainingSession]
 Digits = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def test_a_run_of_a_model_that_another_one_trains_says_so(
+    train: Train, digits: Digits, watch: Watch
+) -> None:
+    x, y, *_ = digits
+    model = classifier()
+    first = train(model).start((x, y), 10_000, partitions=1, name="wide", sinks=[watch])
+    watch.until(MilestoneCommitted)
+    assert first.status.notes == ()
+    second = train(model).run((x, y), partitions=1)
+    first.stop()
+    (note,) = second.status.notes
+    assert note.startswith(f"Run {first.number} (wide) trains the same model at this moment: this")
+    assert "make the model anew for each" in note
+    assert train(model).run((x, y)).status.notes == ()
 
 
 def test_validation_comes_in_its_rhythm_and_at_the_end(

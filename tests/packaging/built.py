@@ -30,6 +30,7 @@ SDIST = "import setuptools.build_meta, sys; setuptools.build_meta.build_sdist(sy
 def copy(source: Path) -> None:
     """Copy what is built: setuptools leaves files where it builds."""
     tracked = run("git", "ls-files", "-z", "setup.py", "pyproject.toml", "README.md", "LICENSE",
+                  "MANIFEST.in", "CITATION.cff",
                   "tos_notebook", "labextension/install.json")  # fmt: skip
     for name in filter(None, tracked.split("\0")):
         (source / name).parent.mkdir(parents=True, exist_ok=True)

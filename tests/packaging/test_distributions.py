@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tarfile
 import zipfile
 from pathlib import Path
 
@@ -21,6 +22,11 @@ def test_a_wheel_of_the_source_distribution_holds_the_same_files(
     again = wheel_of(build_sdist(tmp_path), tmp_path / "wheel")
     assert names(again) == names(wheel)
     assert "tos_notebook/py.typed" in names(wheel)
+
+
+def test_the_source_distribution_says_how_it_is_cited(tmp_path: Path) -> None:
+    with tarfile.open(build_sdist(tmp_path)) as opened:
+        assert any(name.endswith("/CITATION.cff") for name in opened.getnames())
 
 
 def test_the_citation_names_this_version() -> None:

@@ -25,7 +25,7 @@ from ..errors import CaptureError, InvalidTransition, SessionClosed, TosError
 from ..program.export.base import Program
 from ..transport.auth import new_secret
 from .checkpoint.writer import CheckpointWriter
-from .factory import RunFactory, RunRequest, asking
+from .factory import RunFactory, RunRequest, asking, runs
 from .launching import (
     captured,
     first_request,
@@ -37,6 +37,7 @@ from .launching import (
 )
 from .observers.build import Observers
 from .observers.interval import IntervalChooser
+from .observers.same_model import SameModel, trains
 from .options import (
     ObserverOptions,
     RunOptions,
@@ -234,6 +235,9 @@ class TrainingSession:
             request, observers = first_request(self._factory, own, data, options, observer_options)
             if self._options.chooses_interval:
                 observers = replace(observers, makers=(*observers.makers, IntervalChooser))
+            if others := [run for run in runs() if run.active and trains(run, self.program)]:
+                same = partial(SameModel, others=others)
+                observers = replace(observers, makers=(*observers.makers, same))
             return self._launch(request, observers)
 
     def _resume(

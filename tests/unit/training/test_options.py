@@ -447,7 +447,7 @@ def test_completion_finds_the_names_of_other_libraries() -> None:
         (Run.__new__(Run), "resume", "run.unpause() ends a pause"),
         (Run.__new__(Run), "get_weights", "run.parameters()"),
         (Run.__new__(Run), "plot", "run.figure()"),
-        (Run.__new__(Run), "histroy", "Did you mean history?"),
+        (Run.__new__(Run), "histor", "Did you mean history?"),
     ],
 )
 def test_an_attribute_that_does_not_exist_is_answered_with_one_that_does(

@@ -20,6 +20,7 @@ class RunView(Protocol):
     """A run as those see it who follow it; `tos_notebook.Run` says what each part is."""
 
     run_id: str
+    number: int
     name: str | None
     master: str
     program: Program
