@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from IPython.core.error import StdinNotImplementedError
 
+import tos_notebook
 from tests.support.threads import wait_for_end
 from tests.unit.magics.conftest import Cells, Cluster, Engine, FakeRun
 from tos_notebook.errors import DataError, WorkerError
@@ -370,3 +371,22 @@ def test_a_frame_and_the_names_of_its_columns_go_together(cells: Cells, engine: 
     assert "It has a, b." in output
     assert "only for a DataFrame" in cells.fails(f"{LINE} --features a")
     assert not engine.sessions
+
+
+def test_a_variable_may_hold_the_partitioner(cells: Cells, engine: Engine) -> None:
+    cells.space["mine"] = tos_notebook.partitioners.RandomPartitioner(2)
+    cells("%tos_train --model program --data train --partitioner mine")
+    assert engine.sessions[0].started["partitioner"] is cells.space["mine"]
+    cells("%tos_train --model program --data train")
+    assert engine.sessions[1].started.get("partitioner") is None
+    text = cells.fails("%tos_train --model program --data train --partitioner mien")
+    assert "--partitioner: expected the name of a variable of this notebook, got 'mien'" in text
+
+
+@pytest.mark.parametrize("name", ["class-weight", "sample-weight"])
+def test_weights_of_classes_and_rows_are_answered_with_capture(
+    cells: Cells, engine: Engine, name: str
+) -> None:
+    text = cells.fails(f"%tos_train --model program --data train --{name} w")
+    assert f"unknown option --{name}. Capture the model with it" in text
+    assert "tos.capture(model, " in text
