@@ -81,10 +81,10 @@ def given(names: Names, options: Namespace) -> dict[str, Any]:
     return found | observing(names, options)
 
 
-def partitioner(names: Names, options: Namespace) -> dict[str, Any]:
-    """Return the notebook's partitioner, by name of the parameter; nothing if none is named."""
+def partitioner(names: Names, options: Namespace) -> Any:
+    """Return the notebook's partitioner; None if none is named."""
     name = options.partitioner
-    return {"partitioner": names.get("--partitioner", name)} if name else {}
+    return names.get("--partitioner", name) if name else None
 
 
 def observing(names: Names, options: Namespace) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class RunLauncher(Launcher):
         from ..training.session import train_once
 
         wanted = subset(RunOptions, vars(options)) | arguments.given(names, options)
-        wanted |= arguments.partitioner(names, options)
+        wanted["partitioner"] = arguments.partitioner(names, options)
         if rate is not None:
             wanted["learning_rate"] = rate
         spark = self._connection.ensure(self._shell.user_ns)

@@ -74,7 +74,7 @@ def _summary_of(storage: Storage) -> RunSummary | None:
         except CheckpointError as error:
             logger.warning("%s: %s", storage.uri, error)
     name = readable(storage.uri.rstrip("/").rpartition("/")[2])
-    nothing = (0, 0, 0, 0, math.nan, {}, None, 0)
+    nothing: tuple[Any, ...] = (0, 0, 0, 0, math.nan, {}, None, 0)
     return RunSummary(name, None, "unreadable", *nothing, storage.uri, folder, -math.inf)
 
 

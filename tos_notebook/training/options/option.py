@@ -105,6 +105,11 @@ class Option:
         annotation = f"{self.annotation.removesuffix(' | None')} | None"
         return replace(self, default=None, annotation=annotation)
 
+    @property
+    def as_alias(self) -> Option:
+        """The same by its other name."""
+        return replace(self, name=self.alias, alias="", doc=f"Another name of `{self.name}`.")
+
     def checked(self, value: Any) -> Any:
         """Return a value as it is used.
 
@@ -211,14 +216,14 @@ def offers(
     aliases : bool
         Whether their other names stand there, too.
     """
-    others = [replace(each, name=each.alias) for each in options if aliases and each.alias]
+    others = [each.as_alias for each in options if aliases and each.alias]
 
     def decorate(function: Documented) -> Documented:
         shown = signature(function)
         own = [p for p in shown.parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
         parameters = [*own, *(each.parameter for each in (*options, *others))]
         cast(Any, function).__signature__ = shown.replace(parameters=parameters)
-        return documents(options)(function) if function.__doc__ else function
+        return documents([*options, *others])(function) if function.__doc__ else function
 
     return decorate
 
