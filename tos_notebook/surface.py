@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 from .cluster.executors import active_context
 from .common.checks import refuse_unknown
 from .data.chosen import chosen, like
+from .errors import ConfigError
 from .magics import load_once, notebook_shell
 from .program.capture import capture
 from .program.kinds import is_keras
