@@ -74,8 +74,10 @@ def _summary_of(storage: Storage) -> RunSummary | None:
         except CheckpointError as error:
             logger.warning("%s: %s", storage.uri, error)
     name = readable(storage.uri.rstrip("/").rpartition("/")[2])
-    nothing: tuple[Any, ...] = (0, 0, 0, 0, math.nan, {}, None, 0)
-    return RunSummary(name, None, "unreadable", *nothing, storage.uri, folder, -math.inf)
+    counts = {"epoch": 0, "epochs": 0, "milestones": 0, "samples": 0, "size": 0}
+    nothing: dict[str, Any] = counts | {"loss": math.nan, "validation": {}, "when": None}
+    ends: dict[str, Any] = {"_folder": folder, "_created": -math.inf}
+    return RunSummary(name, None, "unreadable", uri=storage.uri, **ends, **nothing)
 
 
 def _described(storage: Storage, folder: Folder, name: str) -> RunSummary:
