@@ -49,6 +49,7 @@ OTHERS = {
     ): "what an import raises; the caller tries another way",
     ("program.export.base", "NotImplementedError"): "of an abstract method",
     ("tensorspark.partitioner", "NotImplementedError()"): "of an abstract method, as the original",
+    ("training.run", "AttributeError()"): "what Python expects of __getattr__",
     ("training.run", "NotImplementedError"): "of which IPython takes: show it as all else",
     ("telemetry.compare", "NotImplementedError"): "the same",
     ("testing.strategies", "AssertionError()"): "caught there: a law that is broken",

@@ -114,12 +114,12 @@ def refuse_unknown(
     what : str
     given, known : collection of str
     elsewhere : callable
-        Returns what to do with a name that has its place elsewhere; nothing for others.
+        Returns what is said of a name that has its place elsewhere, after "It"; nothing for others.
     """
     for name in given:
         if name not in known:
             if said := elsewhere(name):
-                raise ConfigError(said if said.startswith(f"{name}: ") else f"{what}: {said}")
+                raise ConfigError(f"{what}: unknown option {name!r}. It {said}")
             takes = f"It takes {', '.join(known)}." if known else "It takes no options."
             if len(known) > MOST_LISTED:
                 takes = f"help({what}) says what it takes."

@@ -55,8 +55,6 @@ class SavedRun(RunSummary):
     milestones, samples : int
         What is done.
     loss : float
-    validation : mapping of str to float
-        The latest evaluation of the validation data, by name.
     when : datetime or None
         When the checkpoint was written.
     size : int
@@ -156,7 +154,7 @@ class SavedRuns(list[SavedRun]):
         rows = [{column: getattr(run, column) for column in COLUMNS} for run in self]
         for row, run in zip(rows, self, strict=True):
             row |= {"name": run.name or ""}
-            row |= {f"{VALIDATION}{name}": value for name, value in run.validation.items()}
+            row |= {f"{VALIDATION}{name}": value for name, value in run._validated.items()}
         return pd.DataFrame(rows, columns=None if rows else list(COLUMNS))
 
     def __repr__(self) -> str:

@@ -44,12 +44,13 @@ class RunSummary:
     milestones: int
     samples: int
     loss: float
-    validation: Mapping[str, float]
     when: datetime | None
     size: int
     uri: str
     _folder: Folder = field(repr=False, compare=False)
     _created: float = field(repr=False, compare=False)
+    _validated: Mapping[str, float] = field(repr=False, compare=False)
+    """The latest evaluation of the validation data, by name."""
 
 
 def summaries(storages: Iterable[Storage]) -> list[RunSummary]:
@@ -74,10 +75,8 @@ def _summary_of(storage: Storage) -> RunSummary | None:
         except CheckpointError as error:
             logger.warning("%s: %s", storage.uri, error)
     name = readable(storage.uri.rstrip("/").rpartition("/")[2])
-    counts = {"epoch": 0, "epochs": 0, "milestones": 0, "samples": 0, "size": 0}
-    nothing: dict[str, Any] = counts | {"loss": math.nan, "validation": {}, "when": None}
-    ends: dict[str, Any] = {"_folder": folder, "_created": -math.inf}
-    return RunSummary(name, None, "unreadable", uri=storage.uri, **ends, **nothing)
+    nothing = (0, 0, 0, 0, math.nan, None, 0)
+    return RunSummary(name, None, "unreadable", *nothing, storage.uri, folder, -math.inf, {})
 
 
 def _described(storage: Storage, folder: Folder, name: str) -> RunSummary:
@@ -100,8 +99,8 @@ def _described(storage: Storage, folder: Folder, name: str) -> RunSummary:
         told["state"] = "running"
     elif told["state"] in ACTIVE:
         told["state"] = "unfinished"
-    values = told["validation"].items()
-    told["validation"] = {n: v for n, v in values if isinstance(v, int | float)}
+    values = told.pop("validation").items()
+    told["_validated"] = {n: v for n, v in values if isinstance(v, int | float)}
     created = told.pop("created")
     size = storage.size()
     return RunSummary(**told, size=size, uri=storage.uri, _folder=folder, _created=created)

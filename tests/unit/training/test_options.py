@@ -347,22 +347,26 @@ def test_fit_refuses_options_before_spark_starts(
     [
         (
             lambda: TrainingSession.start(None, None, combiner="easgd"),
-            "TrainingSession.start: combiner belongs to the session: TrainingSession(..., "
+            "TrainingSession.start: unknown option 'combiner'. It "
+            "belongs to the session: TrainingSession(..., "
             "combiner=...), or run.set(combiner=...) while it trains.",
         ),
         (
             lambda: TrainingSession.start(None, None, batch_size=20),
-            "TrainingSession.start: batch_size belongs to the session: TrainingSession(..., "
+            "TrainingSession.start: unknown option 'batch_size'. It "
+            "belongs to the session: TrainingSession(..., "
             "batch_size=...).",
         ),
         (
             lambda: TrainingSession.start(None, None, features="x"),
-            "TrainingSession.start: features is an option of tos.fit. Here: tos.columns(df, "
+            "TrainingSession.start: unknown option 'features'. It "
+            "is an option of tos.fit. Here: tos.columns(df, "
             "features=..., label=...) as data.",
         ),
         (
             lambda: TrainingSession(None, None, num_workers=2),
-            "TrainingSession: num_workers belongs to a run: session.start(data, num_workers=...), "
+            "TrainingSession: unknown option 'num_workers'. It "
+            "belongs to a run: session.start(data, num_workers=...), "
             "or tos.fit(...).",
         ),
         (
@@ -372,22 +376,26 @@ def test_fit_refuses_options_before_spark_starts(
         ),
         (
             lambda: tos.resume("file:///none", wait=True),
-            "resume: wait is an option of tos.fit. Here: session.run(...), which waits, or "
+            "resume: unknown option 'wait'. It "
+            "is an option of tos.fit. Here: session.run(...), which waits, or "
             "session.start(...), which does not.",
         ),
         (
             lambda: tos.fit(None, (), optimizer="adam"),
-            "fit: optimizer belongs to the model: model.compile(optimizer=...).",
+            "fit: unknown option 'optimizer'. It "
+            "belongs to the model: model.compile(optimizer=...).",
         ),
         (
             lambda: tos.fit(None, (), patience=3),
-            "fit: patience belongs to a rule that ends the run: "
+            "fit: unknown option 'patience'. It "
+            "belongs to a rule that ends the run: "
             "callbacks=[EarlyStopping(patience=3)], or "
             "stop_when=tos.conditions.no_improvement(patience=3).",
         ),
         (
             lambda: tos.fit(None, (), sample_weight=[1.0]),
-            "fit: sample_weight belongs to the rows: tos.fit(tos.capture(model, weights=True), "
+            "fit: unknown option 'sample_weight'. It "
+            "belongs to the rows: tos.fit(tos.capture(model, weights=True), "
             "(x, y, weights)), or tos.columns(df, ..., weight=...).",
         ),
         (

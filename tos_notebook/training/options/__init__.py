@@ -11,7 +11,8 @@ from dataclasses import fields
 from typing import Any, TypeVar
 
 from ...common.checks import refuse_unknown
-from .elsewhere import of_resume
+from ...errors import ConfigError
+from .elsewhere import changed_later, is_kept, of_resume
 from .observers import ObserverOptions
 from .option import Check, Option, by_own_name, documents, in_range, offers, options_of, takes
 from .run import RunOptions
@@ -71,4 +72,10 @@ def require_resumable(given: Iterable[str]) -> None:
     ConfigError
         A run keeps the option when it is resumed, or its name is unknown.
     """
-    refuse_unknown("resume", given, RESUMABLE, of_resume)
+    for name in given:
+        if name not in RESUMABLE and is_kept(name):
+            raise ConfigError(
+                f"{name}: a resumed run keeps the one that it has; leave it out."
+                f"{changed_later(name)}"
+            )
+        refuse_unknown("resume", [name], RESUMABLE, of_resume)

@@ -58,13 +58,13 @@ _PLACE = ("spark", "program", "server_host", "server_port", "checkpoint_dir")
 
 def in_words(name: str) -> str:
     """Return how a word of another library is said here."""
-    return f"{name} {_WORDS[name].format(name=name)}" if name in _WORDS else ""
+    return _WORDS.get(name, "").format(name=name)
 
 
 def of_session(name: str) -> str:
     """Return where a name belongs that `TrainingSession` does not take."""
     if name in _RUN:
-        return f"{name} belongs to a run: session.start(data, {name}=...), or tos.fit(...)."
+        return f"belongs to a run: session.start(data, {name}=...), or tos.fit(...)."
     return _of_fit(name) or in_words(name)
 
 
@@ -72,20 +72,27 @@ def of_start(name: str) -> str:
     """Return where a name belongs that `TrainingSession.start` does not take."""
     if name in _SESSION or name in _PLACE:
         later = f", or run.set({name}=...) while it trains" if _SESSION.get(name) in _SET else ""
-        return f"{name} belongs to the session: TrainingSession(..., {name}=...){later}."
+        return f"belongs to the session: TrainingSession(..., {name}=...){later}."
     return _of_fit(name) or in_words(name)
 
 
 def of_resume(name: str) -> str:
-    """Return what to do with a name that `tos_notebook.resume` does not take."""
-    own = _SESSION.get(name) or _RUN.get(name)
-    if own is None:
-        return _of_fit(name) or in_words(name)
-    kept = f"{name}: a resumed run keeps the one that it has; leave it out"
+    """Return where a name belongs that `tos_notebook.resume` does not take."""
+    return _of_fit(name) or in_words(name)
+
+
+def is_kept(name: str) -> bool:
+    """Return whether a resumed run keeps an option, if none that it may be given."""
+    return name in _SESSION or name in _RUN
+
+
+def changed_later(name: str) -> str:
+    """Return how what a resumed run keeps is changed while it trains; nothing if it is not."""
+    own = _SESSION.get(name) or _RUN.get(name, "")
     if own == "strategy":
-        return f"{kept}. run.swap_strategy(...) changes it while it trains."
-    return f"{kept}. run.set({own}=...) changes it while it trains." if own in _SET else f"{kept}."
+        return " run.swap_strategy(...) changes it while it trains."
+    return f" run.set({own}=...) changes it while it trains." if own in _SET else ""
 
 
 def _of_fit(name: str) -> str:
-    return f"{name} is an option of tos.fit. Here: {_FIT[name]}." if name in _FIT else ""
+    return f"is an option of tos.fit. Here: {_FIT[name]}." if name in _FIT else ""

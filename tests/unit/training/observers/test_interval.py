@@ -130,7 +130,5 @@ def test_another_combiner_of_a_session_leaves_the_choice() -> None:
     assert (checked.sync_interval, checked.chooses_interval) == (10, True)
     assert checked.checked().chooses_interval
     assert not SessionOptions().checked().chooses_interval
-    with pytest.raises(
-        ConfigError, match="sync_interval: expected a whole number of at least 1, or 'auto'"
-    ):
+    with pytest.raises(ConfigError, match=r"sync_interval: expected a whole number .*or 'auto'"):
         SessionOptions(sync_interval="often").checked()
