@@ -255,13 +255,15 @@ class TrainingSession:
             return self._launch(request, observers)
 
     @offers([each for name, each in _STARTED.items() if name != "epochs"])
-    def run(self, data: Any, epochs: int = 1, **options: Any) -> Run:
+    def run(
+        self, data: Any, epochs: int = 1, *, features: Any = None, label: Any = None, **options: Any
+    ) -> Run:
         """Train and wait for the end; an interrupt stops the run and keeps the weights.
 
         Parameters and errors are those of `start` and `Run.wait`.
         """
         with self._ask.patiently():
-            run = self.start(data, epochs, **options)
+            run = self.start(data, epochs, features=features, label=label, **options)
         return wait_or_stop(run)
 
     def _launch(self, request: RunRequest, observers: Observers) -> Run:

@@ -36,7 +36,17 @@ from tos_notebook.training.run import Run
 from tos_notebook.training.saved import SavedRun
 from tos_notebook.training.session import TrainingSession
 
-PLACES = {"self", "data", "spark", "program", "server_host", "server_port", "checkpoint_dir"}
+PLACES = {
+    "self",
+    "data",
+    "spark",
+    "program",
+    "server_host",
+    "server_port",
+    "checkpoint_dir",
+    "features",
+    "label",
+}
 """Parameters that say where and on what, not how."""
 
 
@@ -358,10 +368,9 @@ def test_fit_refuses_options_before_spark_starts(
             "batch_size=...).",
         ),
         (
-            lambda: TrainingSession.start(None, None, features="x"),
-            "TrainingSession.start: unknown option 'features'. It "
-            "is an option of tos.fit. Here: tos.columns(df, "
-            "features=..., label=...) as data.",
+            lambda: TrainingSession.start(None, None, verbose=True),
+            "TrainingSession.start: unknown option 'verbose'. It is an option of tos.fit. Here: "
+            "run.show() in a notebook, or sinks=[...].",
         ),
         (
             lambda: TrainingSession(None, None, num_workers=2),

@@ -45,8 +45,6 @@ _WORDS: Mapping[str, str] = {
 """What other libraries have, and what to do here."""
 
 _FIT = {
-    "features": "tos.columns(df, features=..., label=...) as data",
-    "label": "tos.columns(df, features=..., label=...) as data",
     "wait": "session.run(...), which waits, or session.start(...), which does not",
     "verbose": "run.show() in a notebook, or sinks=[...]",
 }
