@@ -41,7 +41,7 @@ def test_options_reach_session_and_run(cells: Cells, engine: Engine) -> None:
     assert session.started == {
         "repartition_every": 2, "partitions": 6, "seed": 7, "shuffle": False,
         "stall_timeout": 20.0, "name": "mine",
-        "worker_timeout": 900.0,
+        "worker_timeout": 900.0, "partitioner": None,
     }  # fmt: skip
     assert cells.space["mine"] is engine.runs[0]
     assert engine.shown == engine.runs
