@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import type { LinkState } from "../../src/lab/kernels";
 import { CLUSTER_MIME, RUN_MIME } from "../../src/lab/protocol";
-import { OLD, SavedPictures } from "../../src/lab/saved-pictures";
+import { FRESH, OLD, SavedPictures } from "../../src/lab/saved-pictures";
 import { snapshotOf } from "../../src/lab/saved";
 import type { Snapshot } from "../../src/view/model";
 import { buffers, parts } from "../fakes";
@@ -47,6 +47,20 @@ let hub: {
 };
 let outputs: Outputs;
 let give: (picture: typeof PICTURE | null) => void;
+let saveState: Signal<unknown, string>;
+
+/** What the page shows of a run now. */
+function show(losses: number[], state = "running"): void {
+  hub.shown = () => ({
+    message: { type: "snapshot", seq: 4, state: parts(losses, { state }) },
+    buffers: buffers(losses),
+  });
+}
+
+function savedMilestones(index: number): number | undefined {
+  const { saved } = outputs.all[index].data[RUN_MIME] as Record<string, unknown>;
+  return snapshotOf(saved)?.message.state.totals.milestones;
+}
 
 /** The kernel changes, and whatever follows from that at once happens. */
 async function change(): Promise<void> {
@@ -65,9 +79,11 @@ beforeEach(() => {
   hub = { changed: new Signal({}), of: () => kernel, shown: () => null };
   outputs = new Outputs([other, live("r3"), live("r4"), live("r9")]);
   const cells = [{ type: "markdown" }, { type: "code", outputs }];
-  const panel = { sessionContext: {}, model: { cells } };
-  const panels = [panel, { sessionContext: {}, model: null }];
-  const notebooks = { forEach: panels.forEach.bind(panels) };
+  saveState = new Signal({});
+  const context = { saveState };
+  const panel = { sessionContext: {}, model: { cells }, context };
+  const panels = [panel, { sessionContext: {}, model: null, context }];
+  const notebooks = { forEach: panels.forEach.bind(panels), widgetAdded: new Signal({}) };
   new SavedPictures(hub as never, notebooks as never);
 });
 
@@ -139,16 +155,62 @@ describe("a picture", () => {
     kernel.tell([row(3, { milestones: 0 }), row(4, { milestones: 1 })]);
     give(PICTURE);
     await change();
-    expect(kernel.picture).toHaveBeenCalledExactlyOnceWith({ run: "r4" });
-    expect(outputs.all[2].data).toEqual({ ...live("r4").data, ...PICTURE });
-    await change();
-    expect(kernel.picture).toHaveBeenCalledOnce();
+    expect(outputs.all[2]).toEqual(live("r4"));
     await settle(OLD / 1000);
     await change();
-    expect(kernel.picture).toHaveBeenCalledTimes(2);
+    expect(kernel.picture).toHaveBeenCalledWith({ run: "r4" });
+    expect(outputs.all[2].data).toEqual({ ...live("r4").data, ...PICTURE });
     kernel.tell([row(4, { state: "failed" })]);
     await change();
     expect(outputs.all[2].data).toEqual(PICTURE);
+  });
+
+  it("of each save is the kernel's last one, with what the page shows at that moment", async () => {
+    kernel.tell([row(3, { milestones: 0 }), row(4, { milestones: 1 })]);
+    for (const seen of [20, 273]) {
+      kernel.picture.mockResolvedValue({ "text/plain": `epoch ${seen}` } as never);
+      await change();
+      await settle(FRESH / 1000);
+      show(Array.from({ length: seen }, () => 1));
+      saveState.emit("started");
+      // Before anything else happens: JupyterLab reads the notebook right after.
+      expect(outputs.all[2].data["text/plain"]).toBe(`epoch ${seen}`);
+      expect(savedMilestones(2)).toBe(seen);
+    }
+    expect(outputs.all[0]).toBe(other);
+    saveState.emit("completed");
+    show([1]);
+    expect(savedMilestones(2)).toBe(273);
+  });
+
+  it("of a save has what the page shows also while the kernel is too busy to answer", async () => {
+    kernel.tell([row(4, { milestones: 1 })]);
+    await change();
+    show([3, 2, 1]);
+    saveState.emit("started");
+    expect(savedMilestones(2)).toBe(3);
+    expect(outputs.all[2].data["text/plain"]).toBe("training");
+  });
+
+  it("of a run that has just ended is left to the kernel when the notebook is saved", async () => {
+    kernel.tell([row(3, { milestones: 0 }), row(4, { milestones: 1 })]);
+    await change();
+    show([3, 2, 1], "finished");
+    saveState.emit("started");
+    expect(outputs.all[2]).toMatchObject(live("r4"));
+    kernel.tell([row(4, { state: "finished" })]);
+    give(PICTURE);
+    await change();
+    expect(outputs.all[2].data).toEqual(PICTURE);
+  });
+
+  it("takes a slow kernel no more than a tenth of its time", async () => {
+    kernel.tell([row(3, { milestones: 0 }), row(4, { milestones: 1 })]);
+    const slow = (): Promise<never> =>
+      new Promise((resolve) => setTimeout(resolve, 1000, PICTURE));
+    kernel.picture.mockImplementation(slow);
+    for (let second = 0; second < 20; second++) await change();
+    expect(kernel.picture).toHaveBeenCalledTimes(2);
   });
 
   it("is put where a cluster was shown, once all its nodes have ended", async () => {
