@@ -58,6 +58,7 @@ const SERIES: { name: string; split: Split }[] = [
   ]),
   ...["bytes per sample", "staleness"].map((name) => ({ name, split: "work" as const })),
 ];
+const ENDS = new Set(["finished", "stopped", "failed"]);
 const BATCH = 1000;
 const EPOCHS = 10;
 
@@ -125,6 +126,7 @@ export class FakeKernel {
     this.lanes.push([index, end, compute, wait, 0.12 * period, staleness]);
     this.milestones += 1;
     worker.milestones += 1;
+    worker.epoch = this.epoch();
     worker.samples += BATCH;
     worker.staleness = staleness;
     worker.staleness_max = Math.max(worker.staleness_max ?? 0, staleness);
@@ -147,13 +149,14 @@ export class FakeKernel {
     const at = [this.time, samples, this.time / 6];
     const [training, validation, accuracy, tested, traffic, stale] = this.points;
     training.push([...at, loss * (0.9 + 0.2 * this.random())]);
-    accuracy.push([...at, 1 - loss / 3 + 0.04 * (this.random() - 0.5)]);
+    // Of ten classes, none is chosen by luck.
+    accuracy.push([...at, Math.max(0.1, 1 - loss / 3 + 0.04 * (this.random() - 0.5))]);
     traffic.push([...at, 62.8]);
     stale.push([...at, this.shape.workers * (0.5 + 0.4 * this.random())]);
     if (Math.floor(this.time / 6) <= validation.length) return;
     const worse = Math.max(0, this.time - this.overfits) / 20;
     validation.push([...at, loss * 1.05 + worse]);
-    tested.push([...at, 1 - loss / 2.9]);
+    tested.push([...at, Math.max(0.1, 1 - loss / 2.9)]);
   }
 
   /** The newest of each kind since the last message, or everything. */
@@ -165,7 +168,7 @@ export class FakeKernel {
     const fresh = this.points.map((rows, i) => rows.slice(since.points[i]).slice(-4000));
     const lanes = this.lanes.slice(since.lanes).slice(-2000);
     const state: Parts = {
-      ...{ run: this.run(), totals: this.totals(), workers: structuredClone(this.workers) },
+      ...{ run: this.run(), totals: this.totals(), workers: this.present() },
       series: fresh.map((rows, i) => ({
         ...{ ...SERIES[i], length: rows.length },
       })),
@@ -193,11 +196,22 @@ export class FakeKernel {
     return this.workers[index];
   }
 
+  /** None before the run has begun; none trains after its end, or in a pause. */
+  private present(): Worker[] {
+    if (this.state === "starting") return [];
+    const left: Partial<Record<string, Worker["state"]>> = { paused: "waiting", lost: "lost" };
+    const others = ENDS.has(this.state) ? "done" : left[this.state];
+    return this.workers.map((worker) => ({
+      ...worker,
+      ...(worker.state === "training" && others !== undefined ? { state: others } : {}),
+    }));
+  }
+
   private run(): Parts["run"] {
     return {
       ...{ id: "run-3", number: 3, name: "first", state: this.state, epochs: EPOCHS },
       elapsed: this.time,
-      epoch: Math.min(EPOCHS, 1 + Math.floor(this.time / 6)),
+      epoch: this.epoch(),
       ...{ combiner: this.combiner, sync_interval: 10, batch_size: 100, learning_rate: this.rate },
       ...{ has_learning_rate: true, partitions: this.shape.workers, master: "local[2,4]" },
       program: "Keras model, 4 parameters (199,210 values)",
@@ -207,6 +221,10 @@ export class FakeKernel {
       error: this.error,
       ...this.told,
     };
+  }
+
+  private epoch(): number {
+    return Math.min(EPOCHS, 1 + Math.floor(this.time / 6));
   }
 
   private costs(): Parts["totals"]["costs"] {
@@ -249,7 +267,8 @@ export class FakeKernel {
     const rate = this.shape.rate * this.shape.workers * BATCH;
     return {
       ...{ milestones: this.milestones, samples, samples_total: rate * 6 * EPOCHS },
-      ...{ samples_per_second: rate, loss: this.points[0].at(-1)?.[3] ?? null },
+      samples_per_second: this.state === "running" ? rate : null,
+      ...{ loss: this.points[0].at(-1)?.[3] ?? null },
       ...{ staleness_mean: 0.7 * this.shape.workers, bytes: this.milestones * 62_800 },
       ...{ recent_staleness: 0.7 * this.shape.workers, recent_workers: this.shape.workers },
       costs: this.shape.together ? this.costs() : null,

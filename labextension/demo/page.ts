@@ -54,6 +54,7 @@ const STATES: Record<string, () => void> = {
   running: () => undefined,
   starting: () => {
     kernel.state = "starting";
+    kernel.told = { elapsed: 3 };
   },
   queued: () => {
     kernel.state = "starting";
@@ -71,6 +72,7 @@ const STATES: Record<string, () => void> = {
   diverging: () => {
     kernel.factor = 4e6;
     kernel.warning = { kind: "diverging", epoch: null, factor: 3.1e4 };
+    kernel.told = { rate_before: 0.01 };
     kernel.rate = 1000;
     const changes = { learning_rate: "1000" };
     const rest = { detail: "learning_rate=1000", stage: "in force", when: "milestone" } as const;
@@ -91,6 +93,10 @@ const STATES: Record<string, () => void> = {
     kernel.told = { reason: "validation accuracy 0.981 > 0.98" };
   },
   failed: fail,
+  early: () => {
+    fail();
+    kernel.told = { epoch: 1, elapsed: 2.3, epochs: 2 };
+  },
   lost: () => {
     kernel.state = "lost";
   },
@@ -121,7 +127,7 @@ function steer(): void {
 function prepare(): void {
   const state = query.get("state") ?? "running";
   if (query.has("plain")) kernel.advance(number("seconds", 25));
-  else if (state !== "starting" && state !== "queued") steer();
+  else if (!["starting", "queued", "early"].includes(state)) steer();
   if (query.has("plain")) return;
   STATES[state]();
   if (kernel.time === 0) return;
@@ -138,7 +144,9 @@ function fail(): void {
   kernel.state = "failed";
   kernel.worker(1).state = "lost";
   kernel.error = {
-    message: "ValueError: Expected 784 columns in a record, got 783.",
+    message:
+      "InvalidArgumentError: assertion failed: [Condition x < y did not hold element-wise:] " +
+      "[x (batch_0:0) = ] [[1.02791333 -0.54810226 1.62104702...]...] [y (assert_less/y:0) = ] [0.5]",
     where: "executor 1 (node), partition 1, attempt 0, epoch 3, batch 14",
     frames: ['File "<cell 7>", line 12, in normalise', "    return row.reshape(28, 28) / 255.0"],
     rest: Array.from({ length: 30 }, (_, i) => `  at org.apache.spark.Frame${i}`).join("\n"),
@@ -183,7 +191,7 @@ function obey({ id, command, arguments: values }: Sent): void {
     setTimeout(() => {
       if (typeof values.combiner === "string") kernel.combiner = values.combiner;
       if (typeof values.learning_rate === "number") kernel.rate = values.learning_rate;
-      kernel.commands.push({ ...asked, stage: "in force" });
+      kernel.commands.push({ ...asked, stage: "in force", since: kernel.time });
     }, 1500);
   }
   control.emit({ type: "answer", id, ok, text, when });

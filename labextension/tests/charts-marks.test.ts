@@ -31,6 +31,16 @@ describe("flags", () => {
     expect(told(all)).toBe("⚑ swap combiner: easgd\n⚑ set: learning_rate=0.01");
   });
 
+  it("are in words, and whole", () => {
+    const combiner = "EASGD(alpha=0.9, tau=None)";
+    const swap = command(2, "swap combiner", { changes: { combiner }, detail: combiner });
+    const [flag] = flags({ commands: [swap], marks: [], workers: [] });
+    expect(flag.label).toBe("EASGD, alpha 0.9");
+    expect(flag.text).toBe("swap combiner: EASGD, alpha 0.9");
+    const bare = command(2, "swap combiner", { changes: { combiner: "EASGD(alpha=None)" } });
+    expect(flags({ commands: [bare], marks: [], workers: [] })[0].label).toBe("EASGD");
+  });
+
   it("leave out what was refused or is only asked for, and pauses, which are bands", () => {
     const commands = [
       command(1, "set", { stage: "refused" }),

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import { clock, xLabel, xTicks, yLabel, yRange, yTicks } from "../src/view/charts-scale";
+import { clock, xLabels, xTicks, yLabel, yRange, yTicks } from "../src/view/charts-scale";
 import type { Curve } from "../src/view/curves";
 
 function curve(values: (number | null)[], changes: Partial<Curve> = {}): Curve {
@@ -22,9 +22,14 @@ describe("ticks of time", () => {
 
   it("read as a clock, none like its neighbor", () => {
     expect([0, 5, 90, 3900, 0.5].map(clock)).toEqual(["0:00", "0:05", "1:30", "1:05:00", "0.5 s"]);
-    expect(xLabel("time", 75)).toBe("1:15");
-    expect(xLabel("samples", 12_345)).toBe("12.3k");
-    expect(xLabel("epoch", 1.5)).toBe("1.5");
+    expect(xLabels("time", [60, 75])).toEqual(["1:00", "1:15"]);
+    expect(xLabels("samples", [12_345])).toEqual(["12.3k"]);
+    expect(xLabels("epoch", [1.5])).toEqual(["1.5"]);
+  });
+
+  it("have one form in one chart", () => {
+    expect(xLabels("time", [7, 7.5, 8])).toEqual(["7.0 s", "7.5 s", "8.0 s"]);
+    expect(xLabels("time", [59.5, 60, 60.5])).toEqual(["0:59.5", "1:00.0", "1:00.5"]);
   });
 
   it("leave a label its room, and end", () => {

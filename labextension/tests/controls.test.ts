@@ -38,10 +38,34 @@ describe("a command", () => {
     on.show({ state: "paused" }, [sentByKernel("pause", "asked")]);
     expect(on.told).toBe("asked: pause; applies at each worker's next milestone");
     on.show({ state: "paused", elapsed: 12, epoch: 2 }, [sentByKernel("pause", "in force")]);
-    expect(on.told).toBe("in force: pause, since 12 s (epoch 2)");
+    expect(on.told).toBe("in force: pause, since\u00a00:12\u00a0(epoch\u00a02)");
     on.time += FADES + 1;
     on.controls.drawNotes();
     expect(on.told).toBe("");
+  });
+
+  it("is told with what was applied by the same click", () => {
+    on.show(able("running"));
+    on.type("combiner", "easgd");
+    on.type("learning-rate", "0.01");
+    on.apply();
+    expect(on.told).toMatch(/^sent: combiner easgd, learning rate 0.01/);
+    on.controls.answer(1, answers.pause);
+    on.controls.answer(2, answers.pause);
+    const both = (stage: "asked" | "in force"): CommandEntry[] => [
+      entered({
+        time: 1,
+        command: "swap combiner",
+        changes: { combiner: "EASGD(alpha=None)" },
+        stage,
+      }),
+      entered({ time: 1.1, command: "set", changes: { learning_rate: "0.01" }, stage }),
+    ];
+    on.show(able("running"), both("asked"));
+    expect(on.told).toMatch(/^asked: Combiner EASGD, Learning rate 0.01; applies/);
+    on.show({ ...able("running"), elapsed: 28, epoch: 152 }, both("in force"));
+    const since = "since\u00a00:28\u00a0(epoch\u00a0152)";
+    expect(on.told).toBe(`in force: Combiner EASGD, Learning rate 0.01, ${since}`);
   });
 
   it("without an answer says that it waits for the running cell", () => {
@@ -214,7 +238,7 @@ describe("notices", () => {
   it("stand in the same line, and make way for what was asked", () => {
     const waits = ["The run waits for partition 3.", "And for partition 4."];
     on.show({ waits });
-    expect(noted().textContent).toBe("⏳ The run waits for partition 3. (1 more)");
+    expect(noted().textContent).toBe("◔ The run waits for partition 3. (1 more)");
     expect(noted().title).toContain("And for partition 4.");
     on.find('[data-tos="pause"]').click();
     expect([noted().hidden, on.told]).toEqual([true, "sent: pause"]);

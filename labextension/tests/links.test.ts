@@ -114,7 +114,7 @@ describe("a view", () => {
     page.frame();
     expect(textOf(root, '[data-tos="waits"]')).toBe("✕ Partition 1 lost its worker. (2 more)");
     expect(root.querySelector<HTMLElement>('[data-tos="waits"]')?.title).toBe(
-      "✕ Partition 1 lost its worker.\n⏳ It waits for partition 1.\n… Swap strategy waits.",
+      "✕ Partition 1 lost its worker.\n◔ It waits for partition 1.\n… Swap strategy waits.",
     );
     for (const text of [...told.lost, ...told.pending])
       expect(textOf(root, '[data-tos="status"]')).toContain(text);

@@ -148,7 +148,7 @@ describe("a view", () => {
     snapshot([1], { waits }, 2);
     page.frame();
     expect(hidden()).toBe(false);
-    expect(text('[data-tos="waits"]')).toBe("⏳ The run waits for partition 3.");
+    expect(text('[data-tos="waits"]')).toBe("◔ The run waits for partition 3.");
     expect(text('[data-tos="status"]')).toContain("The run waits for partition 3.");
     snapshot([1], { waits, state: "failed" }, 3);
     page.frame();
@@ -171,13 +171,13 @@ describe("a view", () => {
   it("says before the first milestone what it waits for", () => {
     snapshot([], { state: "starting", partitions: 3 });
     page.frame();
-    expect(text(".tos-epoch")).toBe("✓ captured   ⏳ workers start (2 of 3)   · first milestone");
+    expect(text(".tos-epoch")).toBe("✓ captured   ◔ workers start (2 of 3)   · first milestone");
     snapshot([], { state: "starting", partitions: 2 }, 2);
     page.frame();
-    expect(text(".tos-epoch")).toBe("✓ captured   ✓ workers start (2 of 2)   ⏳ first milestone");
+    expect(text(".tos-epoch")).toBe("✓ captured   ✓ workers start (2 of 2)   ◔ first milestone");
     snapshot([], { state: "queued", waits: ["run 1 holds both slots"] }, 3);
     page.frame();
-    expect(text(".tos-state")).toBe("⏳ queued");
+    expect(text(".tos-state")).toBe("◔ queued");
     expect(text(".tos-epoch")).toBe("run 1 holds both slots");
   });
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+import sys
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -90,7 +92,7 @@ def run_cell(shell: Any, cell: str, header: str, graphs: bool = True) -> Ran:
     comment = f"# {header}\n"
     try:
         code = shell.transform_cell(cell)
-        name = shell.compile.cache(comment + code, shell.execution_count, raw_code=comment + cell)
+        name = shell.compile.cache(comment + code, _prompt(shell), raw_code=comment + cell)
         tree = shell.compile.ast_parse(comment + code, filename=name)
     except SyntaxError as error:
         raise _without_frames(shell, error) from None
@@ -107,6 +109,21 @@ def run_cell(shell: Any, cell: str, header: str, graphs: bool = True) -> Ran:
     changed = {n for n, v in list(after.items()) if n not in before or before[n] is not v}
     bound = changed | names(tree, ast.Store) & after.keys()
     return Ran(graph, frozenset(bound), frozenset(names(tree)))
+
+
+def _prompt(shell: Any) -> int:
+    """Return the number of the cell that is being executed, as its prompt shows it.
+
+    Newer shells count the next cell already while one is executed.
+    """
+    frame = sys._getframe(1)
+    while frame is not None:
+        named = shell.compile.format_code_name(frame.f_code.co_filename)
+        found = re.search(r"\d+", named[1]) if named else None
+        if found:
+            return int(found[0])
+        frame = frame.f_back  # type: ignore[assignment]
+    return int(shell.execution_count)
 
 
 def _without_frames(shell: Any, error: SyntaxError) -> Exception:

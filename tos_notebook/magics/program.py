@@ -16,6 +16,7 @@ from ..readable import counted
 from . import find
 from .find import Names
 
+KINDS = {"graph": "a TF1-style graph", "keras": "a Keras model", "module": "a module"}
 FETCHES = ("train_step", "train_op")
 LOSSES = ("loss", "cross_entropy", "cost")
 GRAPH_OPTIONS = ("fetch", "feeds", "loss", "metrics", "params", "learning_rate", "feed_dict")
@@ -53,6 +54,14 @@ class Captured:
     by_gradients: bool = False
     rule: str = ""
 
+    @property
+    def title(self) -> str:
+        """What was captured, in few words."""
+        size = self.program.layout.of_model.size
+        kind = KINDS.get(self.program.kind, self.program.kind).removeprefix("a ")
+        words = f"{kind}, {counted(size, 'parameter')}", self.optimizer
+        return ", ".join(word for word in words if word)
+
     def lines(self, optimizer_state: str) -> Iterator[str]:
         """Yield what was captured, for people.
 
@@ -64,8 +73,7 @@ class Captured:
         from ..readable import amount
 
         layout = self.program.layout.of_model
-        kinds = {"graph": "a TF1-style graph", "keras": "a Keras model", "module": "a module"}
-        yield f"Captured {kinds.get(self.program.kind, self.program.kind)}{self.origin}"
+        yield f"Captured {KINDS.get(self.program.kind, self.program.kind)}{self.origin}"
         facts = {
             **{part: ", ".join(map(_feed, feeds)) for part, feeds in self.program.record.items()},
             "parameters": f"{layout.size:,} in {counted(len(layout), 'tensor')}, "

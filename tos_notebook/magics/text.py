@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
+from html import escape
 from typing import TYPE_CHECKING
 
 from ..combiners.registry import describe
@@ -16,6 +17,16 @@ if TYPE_CHECKING:
 def say(*lines: str) -> None:
     """Write lines below the cell."""
     sys.stdout.write(readable("\n".join(lines)) + "\n")
+
+
+def fold(title: str, *lines: str) -> None:
+    """Display lines below the cell, folded to a title where the front end can fold."""
+    from IPython.display import display
+
+    text = readable("\n".join(lines))
+    summary = f"<summary>{escape(readable(title))}</summary>"
+    html = f"<details>{summary}<pre>{escape(text)}</pre></details>"
+    display({"text/html": html, "text/plain": text}, raw=True)
 
 
 def training(settings: RunSettings) -> str:

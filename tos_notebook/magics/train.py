@@ -20,7 +20,7 @@ from .find import Names
 from .launcher import CLOSE_TIMEOUT, Launcher, is_noninteractive
 from .parsers import OUTPUT, PARSERS
 from .program import Captured, captured
-from .text import say, training
+from .text import fold, say, training
 
 if TYPE_CHECKING:
     from ..training.run import Run
@@ -85,7 +85,12 @@ class RunLauncher(Launcher):
         # After what refuses options and data.
         fed = _fed(data, made.program.feeds)
         made = replace(made, by_gradients=run.program.gradients, rule=_rule(run.settings))
-        say(*made.lines(options.optimizer_state), *fed, _plan(options, run.settings))
+        lines = (*made.lines(options.optimizer_state), *fed, _plan(options, run.settings))
+        # Without a view, below which nobody would look, all of it is read at once.
+        if is_noninteractive():
+            say(*lines)
+        else:
+            fold(f"{made.title}, {_what(options)}", *lines)
         return run
 
     def resume(self, options: Namespace) -> None:
@@ -158,11 +163,21 @@ def _rule(settings: RunSettings) -> str:
 def _plan(options: Namespace, settings: RunSettings) -> str:
     # The user's own words, and what the session has chosen where there are none.
     combiner = options.combiner or getattr(settings.combiner, "name", None)
-    share = options.validation_split
-    validated = options.validation_data if share is None else f"{100 * share:g} % of its rows"
+    validated = _validated(options)
     return (
-        f"Training {counted(options.epochs, 'epoch')} on {options.data}, "
+        f"Training {_what(options, validated=False)}, "
         f"{training(settings)}, codec {options.codec}"
         + (f", combiner {combiner}" if combiner else "")
         + (f", validation on {validated}" if validated else "")
     )
+
+
+def _what(options: Namespace, validated: bool = True) -> str:
+    text = f"{counted(options.epochs, 'epoch')} on {options.data}"
+    on = _validated(options) if validated else None
+    return f"{text}, validation on {on}" if on else text
+
+
+def _validated(options: Namespace) -> str | None:
+    share = options.validation_split
+    return options.validation_data if share is None else f"{100 * share:g} % of its rows"

@@ -56,8 +56,16 @@ class Comparison:
         for part in (self.table, self.figure):
             # A figure that shows itself has nothing for this.
             data, metadata = shell.display_formatter.format(part)
+            images = [kind for kind in data if kind.startswith("image/")]
+            described = {kind: {"alt": self._alt} | metadata.get(kind, {}) for kind in images}
             if data:
-                shell.display_pub.publish(data, metadata)
+                shell.display_pub.publish(data, metadata | described)
+
+    @property
+    def _alt(self) -> str:
+        """What the figure shows, for who does not see it."""
+        names = ", ".join(str(name) for name in self.table.index)
+        return f"Training loss of {names}, over {', '.join(AXES)}; the table has the numbers."
 
 
 @with_known_options

@@ -10,16 +10,12 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ..readable import shortened
 from .news import CommandEntry, State
 
 SIGNS = {"retry": "↻", "lost": "✕", "failed": "✕"}
 
 PAUSES = ("pause", "resume", "unpause")
 """What begins a pause or ends it: a band shows both."""
-
-MOST = 14
-"""Characters of a label."""
 
 _SHORT = {"learning_rate": "LR {}", "sync_interval": "every {}", "partitions": "{} parts"}
 
@@ -96,5 +92,17 @@ def _lasts(detail: str) -> float:
 def _label(entry: CommandEntry) -> str:
     if entry["command"] == "chaos":
         return "chaos off" if entry["detail"].startswith("off") else "chaos"
-    short = [_SHORT.get(name, "{}").format(value) for name, value in entry["changes"].items()]
-    return shortened(", ".join(short) or entry["detail"] or entry["command"], MOST)
+    short = [
+        _SHORT.get(name, "{}").format(in_plain(value)) for name, value in entry["changes"].items()
+    ]
+    return ", ".join(short) or in_plain(entry["detail"]) or entry["command"]
+
+
+def in_plain(text: str) -> str:
+    """Return text with rules as people say them: ``EASGD(alpha=0.9)`` is EASGD, alpha 0.9."""
+
+    def said(found: re.Match[str]) -> str:
+        given = [one for one in found[2].split(", ") if one and not one.endswith("=None")]
+        return ", ".join([found[1], *(one.replace("=", " ", 1).strip("'") for one in given)])
+
+    return re.sub(r"\b([A-Za-z_]\w*)\(([^()]*)\)", said, text)

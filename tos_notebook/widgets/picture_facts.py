@@ -6,7 +6,7 @@ from ..readable import amount, counted
 from ..steering.links import LinkRate, LinkRates
 from ..training.results.report import OWN_RATE, OWN_STEP
 from .axes import clock
-from .marks import in_force
+from .marks import in_force, in_plain
 from .news import CommandEntry, Costs, Links, News, State
 from .numbers import percent, words
 from .picture_workers import is_stale
@@ -91,4 +91,4 @@ def steered(state: State) -> list[str]:
 
 
 def _told(entry: CommandEntry) -> str:
-    return f"{entry['command']} {entry['detail']}".strip()
+    return f"{entry['command']} {in_plain(entry['detail'])}".strip()

@@ -21,6 +21,8 @@ export interface RunTabOptions {
   settings: ViewSettings;
   /** What can be drawn beside the run of a kernel; nothing can if left out. */
   others?: (kernel: Kernel, run: string) => readonly Choice[];
+  /** What the run was called before the page was reloaded. */
+  called?: string | null;
 }
 
 export class RunTab extends Widget {
@@ -34,15 +36,16 @@ export class RunTab extends Widget {
   private asked = false;
   private restarted = false;
   /** What the run is called once that is known, also after a restart. */
-  private called: string | null = null;
+  private called: string | null;
 
   constructor(
     readonly kernel: Kernel,
     readonly run: string,
-    { trans, settings, others }: RunTabOptions,
+    { trans, settings, others, called = null }: RunTabOptions,
   ) {
     super();
     this.trans = trans;
+    this.called = called;
     this.settings = settings;
     this.channel = kernel.channel(run);
     const choices = others ? (id: string) => others(kernel, id) : null;
@@ -54,6 +57,11 @@ export class RunTab extends Widget {
     kernel.changed.connect(this.refresh, this);
     document.addEventListener("visibilitychange", this.pace);
     this.refresh();
+  }
+
+  /** What the run is called; null before that is known. */
+  get name(): string | null {
+    return this.called;
   }
 
   override dispose(): void {

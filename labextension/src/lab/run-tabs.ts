@@ -40,8 +40,9 @@ export class RunTabs {
     });
     app.commands.addCommand(RESTORE, {
       label: trans.__("Restore a Run's Tab"),
-      execute: ({ path, run }) => {
-        this.show(hub.at(path as string), run as string);
+      execute: ({ path, run, called }) => {
+        const name = typeof called === "string" ? called : null;
+        this.show(hub.at(path as string), run as string, {}, name);
       },
     });
   }
@@ -61,7 +62,12 @@ export class RunTabs {
   restore(restorer: ILayoutRestorer): void {
     void restorer.restore(this.tracker, {
       command: RESTORE,
-      args: ({ content }) => ({ path: content.kernel.path, run: content.run }),
+      args: ({ content }) => {
+        const { kernel, run, name } = content;
+        return name === null
+          ? { path: kernel.path, run }
+          : { path: kernel.path, run, called: name };
+      },
       name: ({ content }) => content.run,
     });
   }
@@ -75,9 +81,10 @@ export class RunTabs {
     return { mode: narrow ? "split-bottom" : "split-right" };
   }
 
-  private show(kernel: Kernel, run: string, place: Place = {}): Tab {
+  private show(kernel: Kernel, run: string, place: Place = {}, called: string | null = null): Tab {
     const { trans, others } = this;
-    const tab = createRunTab(kernel, run, { trans, settings: this.settings.current, others });
+    const settings = this.settings.current;
+    const tab = createRunTab(kernel, run, { trans, settings, others, called });
     tab.id = `tos-${run}`;
     const { shell } = this.app;
     shell.add(tab, "main", { ...place, activate: false });
@@ -88,6 +95,8 @@ export class RunTabs {
       makeRoom(tab);
     }
     void this.tracker.add(tab);
+    // A tab that is restored has its run's name before its kernel has said anything.
+    tab.content.title.changed.connect(() => void this.tracker.save(tab));
     return tab;
   }
 }

@@ -37,7 +37,7 @@ export const OLD = 30_000;
 export const FRESH = 700;
 
 /** A kernel rests so many times as long as it took for a picture. */
-const REST = 9;
+const REST = 2;
 
 export class SavedPictures {
   private readonly settling = new WeakSet<NotebookPanel>();

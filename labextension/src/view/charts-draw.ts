@@ -2,13 +2,15 @@
 
 import type uPlot from "uplot";
 
+import { labels } from "./charts-labels";
 import type { Flag, Overlay } from "./charts-marks";
 import { type Curve, nearest } from "./curves";
 import type { Theme } from "./theme";
 
-/** Pixels between two flags, or two signs of what does not fit, that are drawn apart. */
-const APART = 12;
+/** Pixels between two signs of what does not fit that are drawn apart. */
 const SIGN = 8;
+/** Pixels of the height of a flag's letters. */
+const LETTERS = 14;
 
 /** What a chart shows now. */
 export interface Picture {
@@ -65,32 +67,43 @@ export function colour(curve: Pick<Curve, "split" | "raw" | "beside">, theme: Th
   return raw ? theme.faint : theme.training;
 }
 
-/** A dashed line with a sign, and its label where there is room before the next one. */
+/** A dashed line for each flag, and what they are called where there is room. */
 function drawFlags(plot: uPlot, flags: readonly Flag[], theme: Theme, ratio: number): void {
   const { ctx: context, bbox } = plot;
-  const places = flags.map((flag) => plot.valToPos(flag.x, "x", true));
-  context.textBaseline = "top";
-  context.textAlign = "left";
-  let free = -Infinity;
-  flags.forEach((flag, i) => {
-    const x = Math.round(places[i]) + 0.5;
-    context.strokeStyle = context.fillStyle = flag.sign === "⚑" ? theme.text : theme.alarm;
+  const at = (flag: Flag): number => Math.round(plot.valToPos(flag.x, "x", true)) + 0.5;
+  for (const flag of flags) {
+    context.strokeStyle = tint(flag, theme);
     context.globalAlpha = 0.6;
     context.setLineDash([3 * ratio, 3 * ratio]);
     context.beginPath();
-    context.moveTo(x, bbox.top);
-    context.lineTo(x, bbox.top + bbox.height);
+    context.moveTo(at(flag), bbox.top);
+    context.lineTo(at(flag), bbox.top + bbox.height);
     context.stroke();
-    context.globalAlpha = 1;
-    if (x < free) return;
-    const full = `${flag.sign} ${flag.label}`;
-    const next = places.slice(i + 1).find((place) => place > x + APART * ratio) ?? Infinity;
-    const edge = Math.min(next, bbox.left + bbox.width);
-    const text = x + context.measureText(full).width + 6 * ratio < edge ? full : flag.sign;
-    free = x + context.measureText(text).width + 4 * ratio;
-    context.fillText(text, x + 2 * ratio, bbox.top + ratio);
-  });
+  }
   context.setLineDash([]);
+  context.globalAlpha = 1;
+  context.textBaseline = "top";
+  context.textAlign = "left";
+  const placed = flags
+    .map((flag) => ({ ...flag, x: at(flag) }))
+    .filter(({ x }) => x >= bbox.left && x <= bbox.left + bbox.width);
+  const width = (text: string): number => context.measureText(text).width / ratio;
+  const edges = { from: bbox.left / ratio, to: (bbox.left + bbox.width) / ratio };
+  const pixels = placed.map((flag) => ({ ...flag, x: flag.x / ratio }));
+  for (const { x, text, flag } of labels(pixels, edges, width)) {
+    const [left, top] = [x * ratio, bbox.top + ratio];
+    // No curve goes through what is to be read.
+    context.fillStyle = theme.background;
+    context.globalAlpha = 0.85;
+    context.fillRect(left - ratio, top, (width(text) + 2) * ratio, LETTERS * ratio);
+    context.globalAlpha = 1;
+    context.fillStyle = tint(flag, theme);
+    context.fillText(text, left, top);
+  }
+}
+
+function tint({ sign }: Pick<Flag, "sign">, theme: Theme): string {
+  return sign === "⚑" ? theme.text : theme.alarm;
 }
 
 /** Small triangles at the edge where a curve leaves the plot. */

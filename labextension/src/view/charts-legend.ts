@@ -35,7 +35,8 @@ export class Legend {
     for (const [key, curves] of shown) {
       const entry = this.entries.get(key) ?? this.enter(key, curves[0]);
       const name = curves[0].beside?.name ?? curves[0].label;
-      setText(entry.name, name);
+      // The chart's menu and this button's title have all of it.
+      setText(entry.name, curves[0].beside?.name ?? name.split(", ")[0]);
       setAttribute(entry.button, "title", t("Show or hide %1", name));
       setAttribute(entry.button, "aria-pressed", String(!this.state.hidden.has(key)));
       // Of another run as of one's own: training, then validation.

@@ -3,6 +3,7 @@
 import { AXIS_ROWS, type CommandEntry, type RunModel } from "./model";
 import type { Axis } from "./curves";
 import { t } from "./text";
+import { inPlain } from "./words";
 
 /** Something that happened at a time. */
 export interface Flag {
@@ -36,9 +37,6 @@ const [TIME] = AXIS_ROWS.map((_, i) => i);
 /** What begins a pause or ends it: a band shows both. */
 const PAUSES = new Set(["pause", "resume", "unpause"]);
 
-/** Characters of a label. */
-const MOST = 14;
-
 /** When a command took effect: an entry's own time is that of the request. */
 function since({ time, since: at }: CommandEntry): number {
   return at ?? time;
@@ -55,10 +53,9 @@ function label({ command, changes, detail }: CommandEntry): string {
     if (name === "learning_rate") return t("LR %1", value);
     if (name === "sync_interval") return t("every %1", value);
     if (name === "partitions") return t("%1 parts", value);
-    return value;
+    return inPlain(value);
   });
-  const text = short.join(", ") || detail || command;
-  return text.length > MOST ? `${text.slice(0, MOST - 1)}…` : text;
+  return short.join(", ") || inPlain(detail) || command;
 }
 
 /** Seconds after which all rules of chaos have ended by themselves. */
@@ -99,7 +96,7 @@ export function flags({ commands, marks, workers }: Omit<Marked, "series" | "run
     .map((entry): Flag => {
       const { command, detail } = entry;
       const time = since(entry);
-      const text = detail ? `${command}: ${detail}` : command;
+      const text = detail ? `${command}: ${inPlain(detail)}` : command;
       return { x: time, time, sign: "⚑", label: label(entry), text };
     });
   const wrong = marks.map(({ time, worker, kind, text }): Flag => {

@@ -4,7 +4,7 @@ import uPlot from "uplot";
 
 import { colour } from "./charts-draw";
 import type { Sheet } from "./charts-save";
-import { xLabel, xTicks, yLabel, yTicks } from "./charts-scale";
+import { xLabels, xTicks, yLabel, yTicks } from "./charts-scale";
 import type { Curve } from "./curves";
 import type { Theme } from "./theme";
 
@@ -49,7 +49,7 @@ export function plotOptions(sheet: () => Sheet, theme: Theme, look: Look): uPlot
       {
         ...{ ...common, size: 22 },
         splits: (plot, _, min, max) => xTicks(axis, min, max, plot.bbox.width / uPlot.pxRatio),
-        values: (_, splits) => splits.map((value) => xLabel(axis, value)),
+        values: (_, splits) => xLabels(axis, splits),
       },
       {
         ...{ ...common, size: widest },

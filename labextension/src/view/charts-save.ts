@@ -1,7 +1,7 @@
 /** A chart as a file: CSV and SVG of what is on view, PNG as it is on the screen. */
 
 import type { Overlay } from "./charts-marks";
-import { type Range, xLabel, xTicks, yLabel, yTicks } from "./charts-scale";
+import { type Range, xLabels, xTicks, yLabel, yTicks } from "./charts-scale";
 import type { Axis, Curve } from "./curves";
 import { shortened } from "./format";
 import type { Theme } from "./theme";
@@ -46,6 +46,8 @@ export function svg(sheet: Sheet): string {
   const { name, axis, log, drawn, overlay } = sheet;
   const [x, y] = scales(sheet);
   const base = HEIGHT - BOTTOM;
+  const ticks = xTicks(axis, ...sheet.x, WIDTH - LEFT - RIGHT);
+  const tickLabels = xLabels(axis, ticks);
   const parts = [
     `<rect width="${WIDTH}" height="${HEIGHT}" fill="#fff"/>`,
     `<clipPath id="plot"><rect x="${LEFT}" y="${TOP}" width="${WIDTH - LEFT - RIGHT}" ` +
@@ -62,9 +64,9 @@ export function svg(sheet: Sheet): string {
         `<path d="M${LEFT} ${y(tick)}H${WIDTH - RIGHT}" stroke="#ddd"/>` +
         `<text x="${LEFT - 6}" y="${y(tick) + 4}" text-anchor="end">${yLabel(tick)}</text>`,
     ),
-    ...xTicks(axis, ...sheet.x, WIDTH - LEFT - RIGHT).map(
-      (tick) =>
-        `<text x="${x(tick)}" y="${base + 16}" text-anchor="middle">${xLabel(axis, tick)}</text>`,
+    ...ticks.map(
+      (tick, i) =>
+        `<text x="${x(tick)}" y="${base + 16}" text-anchor="middle">${tickLabels[i]}</text>`,
     ),
     `<text x="${WIDTH - RIGHT}" y="${HEIGHT - 2}" text-anchor="end">${escaped(word(axis))}</text>`,
     ...drawn.map((curve) => line(curve, x, y)),

@@ -85,10 +85,23 @@ export function clock(seconds: number): string {
   return (seconds < 0 ? "−" : "") + (hours > 0 ? `${hours}:${rest}` : rest);
 }
 
-/** A place on the x axis, as a label. */
-export function xLabel(axis: Axis, value: number): string {
-  if (axis === "time") return clock(value);
-  return axis === "samples" ? short(value) : number(value);
+/** Times in one form: if one of them needs decimals, all have them. */
+function clocks(times: readonly number[]): string[] {
+  const decimals = Math.max(0, ...times.map((time) => (String(time).split(".")[1] ?? "").length));
+  if (decimals === 0) return times.map(clock);
+  if (times.every((time) => Math.abs(time) < 60)) {
+    return times.map((time) => t("%1 s", time.toFixed(decimals)));
+  }
+  return times.map((time) => {
+    const parts = (Math.abs(time) % 1).toFixed(decimals).slice(1);
+    return clock(Math.trunc(time)) + parts;
+  });
+}
+
+/** Places on the x axis, as labels. */
+export function xLabels(axis: Axis, values: readonly number[]): string[] {
+  if (axis === "time") return clocks(values);
+  return values.map((value) => (axis === "samples" ? short(value) : number(value)));
 }
 
 /** A value on the y axis in few letters: 0.05, 250, 4e8. */

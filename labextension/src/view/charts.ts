@@ -9,6 +9,7 @@ import { work } from "./charts-work";
 import type { Axis, ChartSettings } from "./curves";
 import { h, setAttribute, setText } from "./dom";
 import { AXIS_ROWS, hasEnded, type RunModel, type Series } from "./model";
+import { Nothing } from "./nothing";
 import { type Choices, type Other, Others } from "./others";
 import { t } from "./text";
 import type { Theme } from "./theme";
@@ -20,6 +21,10 @@ const MANY = 4;
 const [LOW, HIGH, HIGHEST] = [150, 212, 260];
 /** Pixels of width from which charts are higher, and below which they stand in one column. */
 const [WIDE, NARROW] = [1100, 540];
+/** Pixels of a chart besides its plot; those that a plot keeps; between two charts, and two rows. */
+const [CAPTION, LEAST, GAP, BETWEEN] = [18, 80, 16, 4];
+/** A chart is at least so wide. */
+const LEAST_WIDE = 260;
 /** Of the work: it has a smaller place. */
 const OF_WORK = 150;
 
@@ -37,7 +42,11 @@ export class Charts {
   private readonly plots = new Map<string, Chart>();
   private readonly grid = h("div", { class: "tos-charts" });
   private readonly more = h("button", { type: "button", class: "tos-chip", hidden: true });
+  /** In the place of charts that would be empty for ever. */
+  private readonly nothing = new Nothing();
   private all = false;
+  /** Pixels that something above takes of the charts' place. */
+  taken = 0;
 
   constructor(
     private readonly theme: Theme,
@@ -60,6 +69,7 @@ export class Charts {
       this.toolbar.element,
       ...(this.others ? [this.others.drawer.element] : []),
       this.grid,
+      this.nothing.element,
     );
   }
 
@@ -92,6 +102,10 @@ export class Charts {
     }
     setAttribute(this.grid, "data-count", String(shown.length));
     const height = this.height(shown.length);
+    const rows = this.rows(shown.length);
+    const whole = rows * (height + CAPTION) + (rows - 1) * BETWEEN;
+    const bare = this.nothing.draw(model, others.length > 0, whole);
+    this.grid.hidden = bare;
     // All are there before one is drawn: each has its width by how many there are.
     const metrics = shown.map((name) => this.chart(name, name, this.grid));
     const works = worked.map(({ name }) => this.chart(`work ${name}`, name, this.work));
@@ -143,7 +157,17 @@ export class Charts {
   }
 
   private height(count: number): number {
-    const width = this.grid.clientWidth;
+    const spared = Math.ceil(this.taken / this.rows(count));
+    return Math.max(LEAST, this.whole(count, this.toolbar.element.clientWidth) - spared);
+  }
+
+  private rows(count: number): number {
+    const width = this.toolbar.element.clientWidth;
+    const beside = Math.max(1, Math.floor((width + GAP) / (LEAST_WIDE + GAP)));
+    return width > 0 ? Math.ceil(count / beside) : 1;
+  }
+
+  private whole(count: number, width: number): number {
     if (count >= MANY || (count > 1 && width > 0 && width < NARROW)) return LOW;
     return width >= WIDE ? HIGHEST : HIGH;
   }

@@ -5,7 +5,7 @@ import { Chaos } from "./chaos";
 import { h, setAttribute } from "./dom";
 import { Drawer } from "./drawer";
 import { Feedback } from "./feedback";
-import { number } from "./format";
+import { number, shortened } from "./format";
 import { hasEnded, type RunModel } from "./model";
 import { prefer, preferred } from "./preferences";
 import {
@@ -29,6 +29,8 @@ export type Send = (command: string, arguments_: Record<string, unknown>) => num
 const OWN = [TOGGLE, STOP, CHAOS].flatMap(({ commands }) => commands);
 const RATE: Ask = { commands: ["set"], setting: "learning_rate" };
 const STEERS = "steer";
+/** Characters of a run's name. */
+const MOST = 16;
 
 export class Controls {
   /** Beside the run's name. */
@@ -155,7 +157,9 @@ export class Controls {
       ({ name }) => !OWN.slice(0, -1).includes(name),
     );
     this.stop.draw(
-      t("Stop run %1?", run.number),
+      run.name === null || run.name === undefined
+        ? t("Stop run %1?", run.number)
+        : t("Stop %1?", shortened(run.name, MOST)),
       !this.buttons.disabled && run.state !== "stopping",
     );
     this.steer.draw(run, commands, OWN);

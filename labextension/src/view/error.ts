@@ -4,6 +4,9 @@ import { h, setText } from "./dom";
 import type { RunModel, WorkerError } from "./model";
 import { t } from "./text";
 
+/** Pixels of the line's height, and those of the width below which it is lower: see the styles. */
+const [NARROW, LOW, HIGH] = [640, 24, 42];
+
 export class ErrorPane {
   readonly element = h("div", {
     role: "group",
@@ -39,7 +42,7 @@ function contents(error: WorkerError): Node[] {
   return nodes;
 }
 
-/** The same in two lines, in the place of numbers that mean nothing any more. */
+/** The same in short, in the place of numbers that mean nothing any more. */
 export class ErrorBrief {
   private readonly message = h("strong", { class: "tos-error-message" });
   private readonly where = h("span", { class: "tos-brief-where" });
@@ -51,6 +54,13 @@ export class ErrorBrief {
     this.more.addEventListener("click", open);
     const text = h("div", { class: "tos-brief-text" }, this.message, this.where);
     this.element = h("div", { class: "tos-brief", hidden: true }, text, this.more);
+  }
+
+  /** Pixels by which its text is higher than its line is without. */
+  get excess(): number {
+    if (this.element.hidden) return 0;
+    const line = this.element.clientWidth < NARROW ? LOW : HIGH;
+    return Math.max(0, this.element.offsetHeight - line);
   }
 
   draw({ run }: RunModel): void {

@@ -11,6 +11,8 @@ import { t } from "./text";
 const MOST = 40;
 /** Metrics of validation that stand first; what else there is comes last. */
 const FIRST = 2;
+/** What has room for more than a number; how much time is left stands here where lines are short. */
+type Kind = "learned" | "rate" | "time" | "left" | "plain";
 /** Rates that the small bars show, a second apart at least. */
 const [BARS, APART] = [10, 1000];
 const BLOCKS = "▁▂▃▄▅▆▇█";
@@ -66,41 +68,41 @@ export class Facts {
     const { run, totals, workers } = model;
     if (run === null || totals === null) return;
     const names: string[] = [];
-    const fact = (name: string, value: string, extra = ""): void => {
+    const fact = (kind: Kind, name: string, value: string, extra = ""): void => {
       names.push(name);
-      this.show(name, value, extra);
+      this.show(kind, name, value, extra);
     };
     const learned = results(model);
     const validated = (one: Result): void => {
-      fact(t("val %1", one.name), number(one.latest), extra(one));
+      fact("learned", t("val %1", one.name), number(one.latest), extra(one));
     };
     learned.slice(0, FIRST).forEach(validated);
-    fact(t("loss"), number(totals.loss));
+    fact("plain", t("loss"), number(totals.loss));
     const rate = totals.samples_per_second;
-    const bars = hasEnded(run.state) ? "" : this.bars.add(rate, now);
-    fact(t("samples/s"), short(rate), bars);
-    if (hasStaleness(run)) fact(t("staleness"), decimal(totals.staleness_mean));
-    fact(t("elapsed"), duration(run.elapsed));
+    const ended = hasEnded(run.state);
+    if (!ended && totals.eta !== null) fact("left", t("left"), duration(totals.eta));
+    fact("rate", t("samples/s"), short(rate), ended ? "" : this.bars.add(rate, now));
+    fact("time", t("elapsed"), duration(run.elapsed));
     const training = workers.filter(({ state }) => state !== "done" && state !== "lost").length;
-    if (!hasEnded(run.state)) {
-      fact(t("workers"), t("%1 of %2", count(training), count(run.partitions)));
+    if (!ended) {
+      fact("plain", t("workers"), t("%1 of %2", count(training), count(run.partitions)));
     }
+    if (hasStaleness(run)) fact("plain", t("staleness"), decimal(totals.staleness_mean));
     learned.slice(FIRST).forEach(validated);
     this.arrange(names);
   }
 
-  private show(name: string, value: string, extra: string): void {
+  private show(kind: Kind, name: string, value: string, extra: string): void {
     let fact = this.facts.get(name);
     if (!fact) {
       const parts = { value: h("span", { class: "tos-value" }), extra: h("span") };
       parts.extra.className = "tos-extra";
       const shown = shortened(name, MOST);
-      const title = shown === name ? undefined : name;
       // No dl: JupyterLab's own styles take such lists apart.
       const element = h(
         "div",
-        { class: "tos-fact" },
-        h("span", { class: "tos-fact-name", title }, shown),
+        { class: "tos-fact", "data-kind": kind },
+        h("span", { class: "tos-fact-name", title: name }, shown),
         ...[" ", parts.value, " ", parts.extra],
       );
       fact = { element, ...parts };

@@ -1,12 +1,12 @@
 /** The view's one line of what was asked, what became of it, and what a person should know. */
 
+import { clock } from "./charts-scale";
 import { h, setAttribute, setText, uniqueId } from "./dom";
-import { duration } from "./format";
 import { type CommandEntry, hasEnded, type RunModel } from "./model";
-import { notices } from "./notices";
+import { isQueued, notices } from "./notices";
 import { type Action, actionsOf, applies, type Request, SLOW } from "./requests";
 import { t } from "./text";
-import { word } from "./words";
+import { inPlain, word } from "./words";
 
 /** Milliseconds for which the line says that something is in force. */
 export const FADES = 10_000;
@@ -83,7 +83,11 @@ export class Feedback {
     }
     const latest = this.latest(commands);
     const before = this.sent.at(0)?.request.before ?? -Infinity;
-    if (latest !== null && latest.time > before) return this.staged(latest, model, now);
+    if (latest !== null && latest.time > before) {
+      // What one click has asked for is told together.
+      const together = this.sent.length > 1 && commands.filter(({ time }) => time > before);
+      return this.staged(together || [latest], model, now);
+    }
     const refused = this.sent.find(({ request }) => request.answer?.ok === false);
     if (refused) {
       return { text: t("refused: %1", refused.request.answer?.text ?? ""), bad: true };
@@ -104,23 +108,37 @@ export class Feedback {
     );
   }
 
-  private staged(entry: CommandEntry, { run }: RunModel, now: number): News {
-    const seen = this.seen.get(`${entry.time} ${entry.command}`);
-    const what = inWords(entry, run ? actionsOf(run) : []);
-    switch (entry.stage) {
-      case "asked":
-        return { text: t("asked: %1; applies %2", what, applies(entry.when)), bad: false };
-      case "in force": {
-        if (!seen || now - seen.at > FADES) return NOTHING;
-        const text = t("in force: %1", what);
-        const since = t("%1, since %2 (epoch %3)", text, duration(seen.elapsed), seen.epoch);
-        return { text: since, bad: false };
-      }
-      case "refused":
-        if (!seen || seen.at === -Infinity) return NOTHING;
-        return { text: t("refused: %1", `${what}. ${entry.detail}`), bad: true };
+  /** Entries of one request, told by what became of them. */
+  private staged(entries: readonly CommandEntry[], { run }: RunModel, now: number): News {
+    const actions = run ? actionsOf(run) : [];
+    const at = (entry: CommandEntry): Seen | undefined =>
+      this.seen.get(`${entry.time} ${entry.command}`);
+    const of = (stage: string): CommandEntry[] => entries.filter((one) => one.stage === stage);
+    const what = (some: CommandEntry[]): string =>
+      some.map((entry) => inWords(entry, actions)).join(", ");
+    const texts: string[] = [];
+    const refused = of("refused").filter((entry) => (at(entry)?.at ?? -Infinity) !== -Infinity);
+    for (const entry of refused) {
+      texts.push(t("refused: %1", `${inWords(entry, actions)}. ${entry.detail}`));
     }
+    const asked = of("asked");
+    if (asked.length > 0) {
+      const [{ when }] = asked;
+      texts.push(t("asked: %1; applies %2", what(asked), applies(when)));
+    }
+    const settled = of("in force").filter((entry) => now - (at(entry)?.at ?? -Infinity) <= FADES);
+    if (settled.length > 0) {
+      const { elapsed, epoch } = at(settled[settled.length - 1]) ?? { elapsed: 0, epoch: 0 };
+      const since = whole(t("since %1 (epoch %2)", clock(Math.round(elapsed)), epoch));
+      texts.push(`${t("in force: %1", what(settled))}, ${since}`);
+    }
+    return { text: texts.join("; "), bad: refused.length > 0 };
   }
+}
+
+/** In one piece: no line ends within. */
+function whole(text: string): string {
+  return text.replaceAll(" ", "\u00a0");
 }
 
 /** What a command asks for: settings by the labels of their fields. */
@@ -131,17 +149,21 @@ export function inWords(
   const fields = actions.flatMap((action) => action.arguments);
   const changed = Object.entries(changes).map(([name, value]) => {
     const label = fields.find((field) => field.name === name)?.label;
-    return label ? t("%1 %2", word(label), value) : `${name} ${value}`;
+    const plain = inPlain(value);
+    return label ? t("%1 %2", word(label), plain) : `${name} ${plain}`;
   });
   if (changed.length > 0) return changed.join(", ");
   // What a run says of a pause, or why it refused, is another thing than what was asked.
   const plain = stage === "refused" || /^(pause|unpause|stop)$/.test(command);
-  return plain || detail === "" ? word(command) : t("%1: %2", word(command), detail);
+  return plain || detail === "" ? word(command) : t("%1: %2", word(command), inPlain(detail));
 }
 
 /** What the run waits for, and what goes wrong on purpose. */
 function noticesOf(run: NonNullable<RunModel["run"]>): string[] {
   const chaos = run.chaos.map((rule) => t("⚠ chaos is on: %1", rule));
-  const noted = notices(run).map(({ sign, text }) => `${sign} ${text}`);
+  // Of a queued run the headline says it.
+  const said = isQueued(run) ? run.waits?.[0] : null;
+  const fresh = notices(run).filter(({ text }) => text !== said);
+  const noted = fresh.map(({ sign, text }) => `${sign} ${text}`);
   return hasEnded(run.state) ? [] : [...noted, ...chaos];
 }

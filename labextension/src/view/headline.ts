@@ -3,6 +3,7 @@
 import { h, setAttribute, setText } from "./dom";
 import { count, duration, number, shortened } from "./format";
 import { hasEnded, type RunInfo, type RunModel, share, type Totals } from "./model";
+import { isQueued } from "./notices";
 import { trouble } from "./results";
 import { t, tn } from "./text";
 import { nameOf, sign, word } from "./words";
@@ -13,7 +14,10 @@ const MOST = 24;
 export class Headline {
   private readonly title = h("strong", { class: "tos-title" }, t("Run"));
   private readonly state = h("span", { class: "tos-state" });
-  private readonly place = h("span", { class: "tos-epoch" });
+  private readonly at = h("span", { class: "tos-at" });
+  /** What is left out where there is no room. */
+  private readonly rest = h("span", { class: "tos-rest" });
+  private readonly place = h("span", { class: "tos-epoch" }, this.at, this.rest);
   private readonly trouble = h("span", {
     class: "tos-trouble",
     "data-tos": "trouble",
@@ -29,7 +33,7 @@ export class Headline {
   readonly element = h(
     "div",
     { class: "tos-headline" },
-    ...[this.title, this.state, this.place, this.trouble, this.back, this.chaos],
+    ...[this.title, this.state, this.trouble, this.back, this.chaos, this.place],
   );
 
   /** `setRate` is called when a person wants the learning rate of before. */
@@ -49,9 +53,15 @@ export class Headline {
     const state = stateOf(run);
     setText(this.state, `${sign(state)} ${word(state)}`);
     setAttribute(this.state, "data-state", state);
-    const text = place(model, run, totals);
-    setText(this.place, text);
-    setAttribute(this.place, "title", text);
+    const [first, ...rest] = placed(model, run, totals);
+    setText(this.at, first);
+    setText(this.rest, rest.map((part) => ` · ${part}`).join(""));
+    for (const part of [this.at, this.rest]) {
+      setAttribute(part, "title", place(model, run, totals));
+    }
+    const { state: now } = run;
+    this.at.classList.toggle("tos-sentence", now === "queued" || now === "starting");
+    this.rest.classList.toggle("tos-sentence", hasEnded(now) && Boolean(run.reason));
     this.progress.value = share({ ...run, ...totals });
     const done = tn("%1 milestone", "%1 milestones", totals.milestones);
     setAttribute(this.progress, "title", done);
@@ -72,25 +82,28 @@ export class Headline {
     }
     this.trouble.hidden = found === null;
     if (found === null) return;
-    const text = `⚠ ${found.text}`;
-    setText(this.trouble, text);
-    setAttribute(this.trouble, "title", text);
+    setText(this.trouble, `⚠ ${found.brief}`);
+    setAttribute(this.trouble, "title", `⚠ ${found.text}`);
     setAttribute(this.trouble, "data-kind", found.kind);
   }
 }
 
-/** A run that waits before it has begun is in a queue. */
-function stateOf({ state, waits }: RunInfo): string {
-  return state === "starting" && waits?.length ? "queued" : state;
+function stateOf(run: RunInfo): string {
+  return isQueued(run) ? "queued" : run.state;
 }
 
 /** How far the run is, and how long it takes from here; what it does before it trains. */
 export function place(model: Pick<RunModel, "workers">, run: RunInfo, totals: Totals): string {
+  return placed(model, run, totals).join(" · ");
+}
+
+/** The same in parts. */
+function placed(model: Pick<RunModel, "workers">, run: RunInfo, totals: Totals): string[] {
   const { state, epoch, epochs, elapsed } = run;
   const at = t("epoch %1 of %2", epoch, epochs);
   const parts = [at];
-  if (stateOf(run) === "queued") return run.waits?.[0] ?? t("waits for free slots");
-  if (state === "starting" && totals.milestones === 0) return steps(model, run);
+  if (stateOf(run) === "queued") return [run.waits?.[0] ?? t("waits for free slots")];
+  if (state === "starting" && totals.milestones === 0) return [steps(model, run)];
   if (state === "finished") {
     parts[0] = tn("%1 epoch in %2", "%1 epochs in %2", epochs, duration(elapsed));
   } else if (hasEnded(state)) {
@@ -102,7 +115,7 @@ export function place(model: Pick<RunModel, "workers">, run: RunInfo, totals: To
       state === "paused" ? t("about %1 left when unpaused", left) : t("about %1 left", left),
     );
   }
-  return parts.join(" · ");
+  return parts;
 }
 
 /** What comes before the first milestone: done, on its way, to come. */
@@ -112,7 +125,7 @@ function steps({ workers }: Pick<RunModel, "workers">, { partitions }: RunInfo):
   const start = t("workers start (%1 of %2)", count(joined), count(partitions));
   return [
     t("✓ captured"),
-    `${ready ? "✓" : "⏳"} ${start}`,
-    `${ready ? "⏳" : "·"} ${t("first milestone")}`,
+    `${ready ? "✓" : "◔"} ${start}`,
+    `${ready ? "◔" : "·"} ${t("first milestone")}`,
   ].join("   ");
 }

@@ -9,7 +9,7 @@ export interface Notice {
 
 const KINDS = [
   ["✕", "lost"],
-  ["⏳", "waits"],
+  ["◔", "waits"],
   ["…", "pending"],
 ] as const;
 
@@ -17,4 +17,9 @@ const KINDS = [
 export function notices(run: Pick<RunInfo, "state" | "lost" | "waits" | "pending">): Notice[] {
   if (hasEnded(run.state)) return [];
   return KINDS.flatMap(([sign, name]) => (run[name] ?? []).map((text) => ({ sign, text })));
+}
+
+/** A run that waits before it has begun is in a queue. */
+export function isQueued({ state, waits }: Pick<RunInfo, "state" | "waits">): boolean {
+  return state === "queued" || (state === "starting" && (waits ?? []).length > 0);
 }

@@ -14,6 +14,8 @@ export interface Result {
 export interface Trouble {
   kind: "diverging" | "overfitting";
   text: string;
+  /** The same in few words. */
+  brief: string;
   /** The learning rate to set again; null if that is not to blame, or unknown. */
   back: number | null;
 }
@@ -34,7 +36,8 @@ export function trouble({
 }: Pick<RunModel, "run" | "totals" | "commands">): Trouble | null {
   const { kind, epoch, factor } = totals?.warning ?? {};
   if (kind === "overfitting") {
-    return { kind, text: t("overfitting since epoch %1", epoch ?? "–"), back: null };
+    const text = t("overfitting since epoch %1", epoch ?? "–");
+    return { kind, text, brief: text, back: null };
   }
   if (kind !== "diverging") return null;
   const rate = commands.findLast(
@@ -44,7 +47,8 @@ export function trouble({
     factor == null ? t("loss is no number") : t("loss %1 times its lowest", power(factor));
   const text = rate === undefined ? times : t("%1, since learning rate %2", times, rate);
   const back = Number(rate) === run?.learning_rate ? (run.rate_before ?? null) : null;
-  return { kind, text, back };
+  const brief = factor == null ? times : t("loss × %1", power(factor));
+  return { kind, text, brief, back };
 }
 
 const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";

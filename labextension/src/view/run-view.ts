@@ -249,6 +249,7 @@ export class RunView implements Listener {
     this.facts.draw(model, performance.now());
     this.brief.draw(model);
     this.facts.element.hidden = model.run.error !== null;
+    this.charts.taken = this.brief.excess;
     for (const part of [this.controls, this.next, this.error, this.charts]) part.draw(model);
     for (const part of [this.lanes, this.links, this.theory]) part.draw(model);
     for (const part of [this.table, this.log, this.settingsPane]) part.draw(model);

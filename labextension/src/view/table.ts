@@ -21,6 +21,7 @@ interface Column {
 
 /** Where there is little room, the last ones take scrolling. */
 const COLUMNS: Column[] = [
+  { name: () => t("Host"), words: true, order: (w) => w.host, text: (w) => w.host },
   {
     name: () => t("Part."),
     title: () => t("Partition"),
@@ -94,7 +95,6 @@ const COLUMNS: Column[] = [
     order: (w) => w.received,
     text: (w) => bytes(w.received),
   },
-  { name: () => t("Host"), words: true, order: (w) => w.host, text: (w) => w.host },
 ];
 
 /** Characters of a name. */

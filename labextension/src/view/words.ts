@@ -56,9 +56,9 @@ const WORDS: Partial<Record<string, () => string>> = {
 
 const SIGNS: Partial<Record<string, string>> = {
   starting: "…",
-  queued: "⏳",
+  queued: "◔",
   ready: "…",
-  waiting: "⏳",
+  waiting: "◔",
   running: "▶",
   paused: "‖",
   stopping: "■",
@@ -77,6 +77,14 @@ export function sign(state: string): string {
 /** What has no translation is shown as it came. */
 export function word(name: string): string {
   return WORDS[name]?.() ?? name;
+}
+
+/** A rule with its parameters as people say it: EASGD(alpha=0.9, tau=None) is EASGD, alpha 0.9. */
+export function inPlain(value: string): string {
+  return value.replaceAll(/\b([A-Za-z_]\w*)\(([^()]*)\)/g, (_, name: string, given: string) => {
+    const set = given.split(", ").filter((one) => one !== "" && !one.endsWith("=None"));
+    return [name, ...set.map((one) => one.replace("=", " ").replaceAll(/^'|'$/g, ""))].join(", ");
+  });
 }
 
 /** What a run is called. */

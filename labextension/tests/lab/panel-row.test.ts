@@ -143,7 +143,7 @@ it("an error has the place of the numbers, and a run that waits for its slots sh
   const waits = ['Waiting: run "first" holds both slots of local[2].'];
   kernel.tell([row(1, { state: "queued", milestones: 0, spark: [], waits })]);
   shown.draw();
-  expect(find(".tos-lab-state").textContent).toBe("⏳ queued");
+  expect(find(".tos-lab-state").textContent).toBe("◔ queued");
   expect(find(".tos-lab-numbers").textContent).toBe("");
   expect(find(".tos-lab-error").textContent).toContain(waits[0]);
   expect(find(".tos-lab-sparkline").hasAttribute("hidden")).toBe(true);

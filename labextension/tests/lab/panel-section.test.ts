@@ -61,7 +61,7 @@ it("a run shows the latest evaluation, and what it waits for", () => {
   kernel.tell([row(1, { state: "starting", waits, validation: { accuracy: 0.9 } })]);
   section.draw();
   expect(find("li[data-state]").textContent).toMatch(
-    /⏳ queued.*validation accuracy 0.9.*Run 3 holds both slots/,
+    /◔ queued.*validation accuracy 0.9.*Run 3 holds both slots/,
   );
 });
 

@@ -9,13 +9,16 @@ import { RunTabs } from "../../src/lab/run-tabs";
 import { DEFAULTS, type SettingsModel } from "../../src/lab/settings";
 
 interface Tab extends Widget {
-  content: { run: string };
+  content: { run: string; title: Widget["title"] };
 }
 
+const saved = vi.hoisted(() => vi.fn(() => Promise.resolve()));
+const made = vi.fn();
 const apputils = vi.hoisted(() => ({
   WidgetTracker: class {
     readonly all: Tab[] = [];
     currentWidget: Tab | null = null;
+    readonly save = saved;
     add(tab: Tab): Promise<void> {
       this.all.push(tab);
       return Promise.resolve();
@@ -27,7 +30,11 @@ const apputils = vi.hoisted(() => ({
 }));
 vi.mock("@jupyterlab/apputils", () => apputils);
 vi.mock("../../src/lab/run-tab", () => ({
-  createRunTab: (_: unknown, run: string) => Object.assign(new Widget(), { content: { run } }),
+  createRunTab: (_: unknown, run: string, options: object) => {
+    made(options);
+    const content = Object.assign(new Widget(), { run, name: "first", kernel });
+    return Object.assign(new Widget(), { content });
+  },
 }));
 
 const kernel = { path: "one.ipynb" } as Kernel;
@@ -38,6 +45,7 @@ const front = new Widget();
 const added = vi.fn();
 let add: (tab: Widget, area: string, options?: object) => void;
 let tabs: RunTabs;
+const addCommand = vi.fn();
 
 beforeEach(() => {
   vi.clearAllMocks();
@@ -53,8 +61,8 @@ beforeEach(() => {
       add(tab, area, options);
     },
   };
-  const app = { commands: { addCommand: vi.fn() }, shell } as unknown as JupyterFrontEnd;
-  tabs = new RunTabs(app, null as unknown as Hub, trans, settings);
+  const app = { commands: { addCommand }, shell } as unknown as JupyterFrontEnd;
+  tabs = new RunTabs(app, { at: () => kernel } as unknown as Hub, trans, settings);
 });
 
 it.each([
@@ -89,4 +97,20 @@ it("in Notebook 7, which has no room beside the document, a run gets a part of t
   };
   tabs.open(kernel, "run-1");
   expect(sizes).toHaveBeenCalledExactlyOnceWith([0.55, 0.45]);
+});
+
+it("a tab keeps its run's name when the page is reloaded", () => {
+  const tab = tabs.open(kernel, "run-1");
+  tab.content.title.label = "first";
+  expect(saved).toHaveBeenCalledWith(tab);
+  const restore = vi.fn(() => Promise.resolve());
+  tabs.restore({ restore } as never);
+  const [, { args }] = restore.mock.calls[0] as unknown as [
+    object,
+    { args: (tab: object) => object },
+  ];
+  expect(args(tab)).toEqual({ path: "one.ipynb", run: "run-1", called: "first" });
+  const { execute } = addCommand.mock.calls[0][1] as { execute: (args: object) => void };
+  execute({ path: "one.ipynb", run: "run-2", called: "first" });
+  expect(made).toHaveBeenLastCalledWith(expect.objectContaining({ called: "first" }));
 });

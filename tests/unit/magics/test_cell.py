@@ -228,3 +228,12 @@ def test_graph_code_is_recognised(code: str, expected: bool) -> None:
 
     namespace = {"v1": v1, "make": make, "harmless": lambda: 1}
     assert is_graph_code(ast.parse(code), namespace) is expected
+
+
+def test_an_error_cites_the_cell_by_its_prompt(
+    cells: Cells, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The shell counts cells on while one is executed."""
+    result = cells.shell.run_cell(f"{TRAIN}\n1 / 0", store_history=True)
+    assert isinstance(result.error_in_exec, ZeroDivisionError)
+    assert f"Cell In[{result.execution_count}], line 2" in capsys.readouterr().out

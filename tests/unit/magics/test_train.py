@@ -245,6 +245,22 @@ def test_without_anybody_looking_it_waits_and_shows_the_result(
     assert len(engine.sessions[0].started["sinks"]) == 1
 
 
+def test_above_a_view_one_line_says_what_was_captured_and_holds_the_rest(
+    cells: Cells, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    published: list[dict[str, Any]] = []
+    monkeypatch.setattr(
+        cells.shell.display_pub, "publish", lambda data, *_, **__: published.append(data)
+    )
+    cells(LINE)
+    (folded,) = [data for data in published if "<details>" in data.get("text/html", "")]
+    title, rest = folded["text/html"].split("</summary>")
+    assert " parameters, " in title
+    assert "\n" not in title
+    assert "Captured" in rest
+    assert folded["text/plain"].startswith("Captured")
+
+
 @pytest.mark.parametrize("value", ["", "0"])
 def test_noninteractive_can_be_switched_off(
     cells: Cells, engine: Engine, monkeypatch: pytest.MonkeyPatch, value: str

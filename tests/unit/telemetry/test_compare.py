@@ -159,6 +159,18 @@ def test_a_comparison_shows_its_table_and_its_figure(monkeypatch: pytest.MonkeyP
     assert "run 2" in repr(both)
 
 
+def test_images_of_a_comparison_say_what_they_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else a saved page has a picture that no screen reader can tell of."""
+    shown: list[Any] = []
+    shell = SimpleNamespace(
+        display_formatter=SimpleNamespace(format=lambda part: ({"image/png": b""}, {})),
+        display_pub=SimpleNamespace(publish=lambda data, metadata: shown.append(metadata)),
+    )
+    monkeypatch.setattr("tos_notebook.telemetry.compare.ipython_shell", lambda: shell)
+    tos_notebook.compare(FakeRun(1), FakeRun(2))._ipython_display_()
+    assert shown[-1]["image/png"]["alt"].startswith("Training loss of run 1, run 2, over time")
+
+
 def test_runs_without_a_common_loss_have_no_time_to_it() -> None:
     """One that has never had a finite loss reached none that the others reached, either."""
     found = tos_notebook.compare(FakeRun(1), FakeRun(2, loss=math.nan)).table
