@@ -21,13 +21,13 @@ interface Column {
 
 /** Where there is little room, the last ones take scrolling. */
 const COLUMNS: Column[] = [
-  { name: () => t("Host"), words: true, order: (w) => w.host, text: (w) => w.host },
   {
     name: () => t("Part."),
     title: () => t("Partition"),
     order: (w) => w.partition,
     text: (w) => String(w.partition),
   },
+  { name: () => t("Host"), words: true, order: (w) => w.host, text: (w) => w.host },
   { name: () => t("State"), words: true, order: (w) => w.state, text: stateText },
   { name: () => t("Milestones"), order: (w) => w.milestones, text: (w) => count(w.milestones) },
   {
