@@ -160,7 +160,7 @@ def classifier(reviews: Any, shape: tuple[int, ...] = (1,)) -> Any:
     return model
 
 
-@pytest.mark.parametrize("strategy", ["ps", "allreduce", "treeaggregate"])
+@pytest.mark.parametrize("strategy", ["allreduce", "treeaggregate"])
 def test_the_guide_on_text(reviews: Any, train: Train, strategy: str) -> None:
     model = classifier(reviews)
     session = train(model, strategy=strategy, batch_size=32)
