@@ -9,9 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..common.checks import did_you_mean
-from ..data.chosen import chosen
 from ..data.described import is_frame
-from ..data.tables import is_table
 from ..errors import CaptureError, ConfigError, TosError
 from ..nodes.runs import ClusterRun
 from ..program.kinds import all_are, is_keras
@@ -96,6 +94,10 @@ def columns(frame: Any, option: str, options: Namespace) -> Any:
     DataError, ConnectError
         It has no such columns, or is of a session that cannot train.
     """
+    # They load pyspark, which an extension need not.
+    from ..data.chosen import chosen
+    from ..data.tables import is_table
+
     if not options.weight and not is_frame(frame) and is_table(frame):
         names = (_listed(text) or None for text in (options.features or "", options.label or ""))
         return chosen(frame, *names)

@@ -177,8 +177,8 @@ def test_what_does_not_fit_is_refused_before_any_job(
     program, frame = tos.capture(classifier), frame_of(spark, rows)
     with pytest.raises(DataError, match="no column 'pixels'"):
         program.predict(frame, "pixels")
-    with pytest.raises(DataError, match=r"one for each of x\. It has id, name"):
-        program.predict(frame)
+    with pytest.raises(DataError, match=r"name the columns as the model does: x\."):
+        program.predict(frame.withColumnRenamed("x", "pixels"))
     with pytest.raises(ShapeMismatch, match="a column for each of x; got x, id"):
         program.predict(frame, ["x", "id"])
     with pytest.raises(ConfigError, match="has a column 'name' already"):
@@ -189,11 +189,11 @@ def test_what_does_not_fit_is_refused_before_any_job(
         program.predict(rows[:, :3])
     with pytest.raises(ShapeMismatch, match="as many rows each"):
         program.predict(np.float32(1))
-    with pytest.raises(DataError, match=r"^predict: expected rows as columns .* got list of"):
-        program.predict(rows.tolist())
+    with pytest.raises(ShapeMismatch, match="got 2 values in row 0 and 1 values in row 1"):
+        program.predict([[1.0, 2.0], [1.0]])
     with pytest.raises(ConfigError, match="batch_size"):
         program.predict(rows, batch_size=0)
-    with pytest.raises(ConfigError, match="for a DataFrame only"):
+    with pytest.raises(ConfigError, match=r"expected a DataFrame .* got numpy\.ndarray"):
         program.predict(rows, "x")
 
 
