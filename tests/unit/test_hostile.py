@@ -215,6 +215,7 @@ SUMMARY = {
     "loss": 0.5,
     "when": 1.8e9,
     "created": 0.0,
+    "validation": {"loss": 0.25},
 }
 
 
@@ -233,7 +234,8 @@ def test_the_list_of_saved_runs_shows_it_as_text(text: str) -> None:
 GOOD = {**SUMMARY, "run": "run-2", "name": "wide", "state": "finished"}
 
 WRONG = [
-    *({name: value} for name in GOOD for value in ([], {"a": 1}, True)),
+    *({name: value} for name in GOOD for value in ([], True)),
+    *({name: {"a": 1}} for name in GOOD if name != "validation"),
     # A run need not have a name.
     *({name: None} for name in GOOD if name != "name"),
     *({name: 5} for name in ("run", "name", "state")),
