@@ -80,8 +80,11 @@ export class SavedPictures {
   /** The kernel tells nothing more: what will be saved is what the page has shown of its runs. */
   private keepShown(panel: NotebookPanel): void {
     for (const place of live(panel)) {
-      const snapshot = "run" in place.shown ? this.hub.shown(place.shown.run) : null;
-      if (snapshot !== null) add(place, { [RUN_MIME]: namedWith(place, snapshot) });
+      if (!("run" in place.shown)) continue;
+      const { run } = place.shown;
+      const picture = this.latest.get(run)?.bundle ?? {};
+      const snapshot = this.hub.shown(run);
+      if (snapshot !== null) add(place, { ...picture, [RUN_MIME]: namedWith(place, snapshot) });
     }
   }
 
@@ -113,7 +116,9 @@ export class SavedPictures {
     const began = performance.now();
     const last = this.latest.get(shown.run);
     if (last !== undefined && (last.pending || began < last.next)) return;
-    const latest: Latest = { put: began, bundle: null, ...last, pending: true, next: began };
+    // The first one is put at once.
+    const first = { put: -OLD, bundle: null };
+    const latest: Latest = { ...first, ...last, pending: true, next: began };
     this.latest.set(shown.run, latest);
     const bundle = await link.picture(shown).catch(() => null);
     const took = performance.now() - began;

@@ -151,18 +151,22 @@ describe("a picture", () => {
     expect(outputs.all).toEqual(before);
   });
 
-  it("of a run that trains is renewed now and then, beside what shows it live", async () => {
+  it("of a run that trains is put at once, and again now and then, beside what shows it live", async () => {
     kernel.tell([row(3, { milestones: 0 }), row(4, { milestones: 1 })]);
+    const later = { ...PICTURE, "text/plain": "later" };
     give(PICTURE);
-    await change();
-    expect(outputs.all[2]).toEqual(live("r4"));
-    await settle(OLD / 1000);
     await change();
     expect(kernel.picture).toHaveBeenCalledWith({ run: "r4" });
     expect(outputs.all[2].data).toEqual({ ...live("r4").data, ...PICTURE });
+    kernel.picture.mockResolvedValue(later as never);
+    await change();
+    expect(outputs.all[2].data["text/plain"]).not.toBe("later");
+    await settle(OLD / 1000);
+    await change();
+    expect(outputs.all[2].data["text/plain"]).toBe("later");
     kernel.tell([row(4, { state: "failed" })]);
     await change();
-    expect(outputs.all[2].data).toEqual(PICTURE);
+    expect(outputs.all[2].data).toEqual(later);
   });
 
   it("of each save is the kernel's last one, with what the page shows at that moment", async () => {
