@@ -1,4 +1,4 @@
-"""Columns of strings against the same columns as numbers, which somebody has indexed before.
+"""Columns of strings against the same columns as numbers, indexed before the run.
 
 Twenty columns of strings and thirty of numbers. The model looks the strings up and embeds them;
 beside it a model embeds the numbers that the strings stand for. Once each column goes to an input
