@@ -31,6 +31,8 @@ SHARE_A_SPARK = (
     "tests/unit/cluster/",
     "tests/unit/data/test_arrays.py",
     "tests/unit/data/test_dataframe.py",
+    "tests/unit/data/test_images.py",
+    "tests/unit/data/test_prepared.py",
     "tests/unit/data/test_rdd.py",
     "tests/unit/data/test_records.py",
     "tests/integration/",
@@ -44,6 +46,7 @@ SHARE_ANOTHER = (
     "tests/unit/magics/test_train.py",
     "tests/unit/magics/test_training.py",
     "tests/unit/ml/",
+    "tests/unit/program/test_adapt.py",
     "tests/unit/tensorspark/",
 )
 
