@@ -15,6 +15,9 @@ from ..errors import DataError
 
 FORMATS = "JPEG, PNG, BMP or GIF"
 
+_JPEG, _PNG, _GIF, _BMP = b"\xff\xd8\xff", b"\x89PNG\r\n\x1a\n", (b"GIF87a", b"GIF89a"), b"BM"
+"""What they begin with."""
+
 CHANNELS = (1, 3, 4)
 """Gray, RGB, RGB and alpha."""
 
@@ -93,27 +96,33 @@ def _sparks(image: dict[str, Any]) -> Buffer:
 
 def _encoded(content: bytes, channels: int) -> Buffer:
     tf = _tensorflow()
-    is_jpeg = content.startswith(b"\xff\xd8\xff")
+    is_jpeg = content.startswith(_JPEG)
     try:
         height, width = tf.io.extract_jpeg_shape(content)[:2] if is_jpeg else _size(content)
         if int(height) * int(width) > PIXELS:
             raise _BadImageError(f"an image of {height} x {width} pixels")
         # A JPEG knows gray itself, and may have colors for print.
         kept = min(channels, 3) if is_jpeg else 0
-        found = tf.io.decode_image(content, channels=kept, expand_animations=False)
+        # One operation: what wraps it takes as long as a small image.
+        found = tf.raw_ops.DecodeImage(contents=content, channels=kept, expand_animations=False)
     except (tf.errors.OpError, struct.error):
         raise _BadImageError("a broken image") from None
     pixels: Buffer = found.numpy()
     return pixels
 
 
+def is_encoded(content: Any) -> bool:
+    """Tell whether bytes begin as an encoded image does."""
+    return bytes(content[:8]).startswith((_JPEG, _PNG, *_GIF, _BMP))
+
+
 def _size(content: bytes) -> tuple[int, int]:
     """Return how many pixels an image says that it has."""
-    if content.startswith(b"\x89PNG\r\n\x1a\n"):
+    if content.startswith(_PNG):
         width, height = struct.unpack_from(">II", content, 16)
-    elif content.startswith((b"GIF87a", b"GIF89a")):
+    elif content.startswith(_GIF):
         width, height = struct.unpack_from("<HH", content, 6)
-    elif content.startswith(b"BM"):
+    elif content.startswith(_BMP):
         width, height = struct.unpack_from("<ii", content, 18)
     else:
         raise _BadImageError(f"{len(content)} bytes that are no {FORMATS} image")
@@ -139,7 +148,9 @@ def _with_channels(pixels: Buffer, channels: int) -> Buffer:
 def _scaled(pixels: Buffer, spec: ColumnSpec) -> Array:
     if pixels.shape == spec.shape:
         return pixels
-    found: Array = _tensorflow().image.resize(pixels, spec.shape[:2]).numpy()
+    size = spec.shape[:2]
+    scale = _tensorflow().raw_ops.ResizeBilinear
+    found: Array = scale(images=pixels[None], size=size, half_pixel_centers=True).numpy()[0]
     return np.rint(found) if spec.dtype == "uint8" else found
 
 

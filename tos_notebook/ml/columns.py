@@ -14,6 +14,8 @@ from ..blocks.naming import in_order
 from ..blocks.skips import Advice
 from ..common.arrays import STRING
 from ..data.dataframe import FrameColumns, columns
+from ..data.dataframe.kinds import quoted
+from ..data.images import is_encoded
 from ..errors import ConfigError, DataError
 from .params import PredictingParams
 
@@ -29,7 +31,7 @@ def fed(
 ) -> FrameColumns:
     """Return a stage's columns of a DataFrame, as training or prediction takes them.
 
-    Flat columns get the shape of the model's input.
+    Flat columns get the shape of the model's input, and so do raw bytes. Encoded images are decoded.
 
     Parameters
     ----------
@@ -63,7 +65,7 @@ def fed(
     shapes = {
         name: shape
         for name, feed in zip(ordered, inputs, strict=True)
-        if (shape := _shape(kinds.get(name), feed))
+        if (shape := _shape(kinds.get(name), feed)) and not _are_encoded(frame, name, shape)
     }
     on_bad = "skip" if stage.getHandleInvalid() == "skip" else "raise"
     try:
@@ -93,3 +95,14 @@ def _shape(kind: Any, feed: Feed) -> tuple[int, ...]:
         return ()
     flat = types.ArrayType | types.BinaryType | types.UserDefinedType
     return known if isinstance(kind, flat) else ()
+
+
+def _are_encoded(frame: Any, name: str, shape: tuple[int, ...]) -> bool:
+    """Tell whether a column has encoded images: its first row does, where it is none of raw bytes.
+
+    Rows of a streaming DataFrame have not come yet: its bytes count as raw.
+    """
+    if dict(frame.dtypes).get(name) != "binary" or len(shape) != 3 or frame.isStreaming:
+        return False
+    content = frame.where(frame[quoted(name)].isNotNull()).select(quoted(name)).first()
+    return content is not None and len(content[0]) != math.prod(shape) and is_encoded(content[0])

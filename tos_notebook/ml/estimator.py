@@ -48,7 +48,8 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
         A built and compiled model with one output; or a function without parameters that returns
         one, for models that Keras cannot make again of their configuration.
     featuresCol : str
-        A vector, an array, a number or raw bytes; flat ones get the shape of the model's input.
+        A vector, an array, a number, raw bytes or images; flat ones get the shape of the model's
+        input. Encoded images are decoded and scaled to it.
     inputCols : list of str
         Instead of it for a model with several inputs: a column for each.
     labelCol : str

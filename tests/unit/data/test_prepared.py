@@ -117,6 +117,21 @@ def test_a_column_without_any_value_has_no_mean(people: Any) -> None:
         columns(empty, "age", fill={"age": "mean"})
 
 
+def test_spark_finds_the_longest_array_and_the_length_is_known_for_other_data(
+    people: Any, spark_context: Any
+) -> None:
+    train = columns(people, "tokens", pad={"tokens": "longest"})
+    assert train.pad == {"tokens": 4}
+    assert fed(spark_context, train)[0][1] == [5, 0, 0, 0]
+    one = columns(people.where("size = 2"), "tokens", pad=train.pad)
+    assert len(fed(spark_context, one)[0][0]) == 4
+
+
+def test_no_array_with_a_value_has_no_longest(people: Any) -> None:
+    with pytest.raises(DataError, match="pad: column 'tokens' has no value"):
+        columns(people.where("size(tokens) = 0"), "tokens", pad={"tokens": "longest"})
+
+
 def test_longer_arrays_are_cut_where_that_is_wanted(people: Any, spark_context: Any) -> None:
     data = columns(
         people, ["tokens", "words"], pad={"tokens": 3, "words": 2}, longer="cut",

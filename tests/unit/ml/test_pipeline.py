@@ -9,6 +9,7 @@ from typing import Any
 import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 from pyspark.ml import Pipeline, PipelineModel
 from pyspark.ml.evaluation import (
     BinaryClassificationEvaluator,
@@ -62,6 +63,22 @@ def test_the_example_of_the_documentation_works(spark: Any, tmp_path: Path) -> N
     exec(example, names)
     assert names["accuracy"] > 0.85
     assert names["scored"].columns[-3:] == ["rawPrediction", "probability", "prediction"]
+
+
+@pytest.mark.parametrize("encoded", [True, False])
+def test_a_column_of_bytes_is_encoded_images_or_raw_pixels(spark: Any, encoded: bool) -> None:
+    pixels = [np.full((2, 2, 3), 50 * n, np.uint8) for n in range(4)]
+    content = [tf.io.encode_png(p).numpy() if encoded else p.tobytes() for p in pixels]
+    rows = [(bytearray(c), float(n > 1)) for n, c in enumerate(content)]
+    frame = spark.createDataFrame(rows, "image binary, label double").coalesce(1)
+    layers = [keras.Input((2, 2, 3)), keras.layers.GlobalAveragePooling2D(), keras.layers.Dense(1)]
+    model = keras.Sequential(layers)
+    model.layers[-1].kernel.assign([[1.0], [0.0], [0.0]])
+    scorer = tos.ml.TensorModel(model=model, featuresCol="image")
+    assert [row.prediction for row in scorer.transform(frame).collect()] == [0, 50, 100, 150]
+    model.compile("sgd", "mse")
+    estimator = tos.ml.TensorEstimator(model=model, featuresCol="image", learningRate=1e-6)
+    assert estimator.fit(frame).run.status.samples == 4
 
 
 def test_a_fit_leaves_the_given_model_as_it_was_and_repeats_itself(assembled: Any) -> None:

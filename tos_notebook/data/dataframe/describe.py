@@ -22,7 +22,7 @@ def columns(
     *,
     weight: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
-    pad: Mapping[str, int] | None = None,
+    pad: Mapping[str, int | str] | None = None,
     longer: str = "bad",
     pad_value: Any = None,
     masks: Sequence[str] = (),
@@ -61,9 +61,10 @@ def columns(
     shapes : mapping of str to sequence of int, optional
         The shape of one row of a column, such as ``{"image": (28, 28, 1)}``: of raw bytes, or of
         arrays that are flat in the DataFrame. Without it bytes are encoded images.
-    pad : mapping of str to int, optional
+    pad : mapping of str to int or "longest", optional
         The length of a column whose arrays differ, such as ``{"tokens": 128}``: shorter ones are
-        filled up behind with zeros, or with empty text.
+        filled up behind with zeros, or with empty text. A Spark job finds the ``"longest"``; give
+        the same to other data: ``pad=train.pad``.
     longer : {"bad", "cut"}
         What becomes of arrays that are longer: the row is bad, or what is too much is left out.
     pad_value : number or str, or mapping of str to them, optional

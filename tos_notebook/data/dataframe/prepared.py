@@ -19,6 +19,9 @@ Value = str | float | bool
 STATISTICS = {"mean": functions.mean, "median": functions.median, "mode": functions.mode}
 """What stands for a number that Spark finds."""
 
+LONGEST = "longest"
+"""What stands for a length that Spark finds."""
+
 MISSING, MASK = "_missing", "_mask"
 """Behind the name of a column, in that of what tells about it."""
 
@@ -76,7 +79,7 @@ class Prepared:
         return values
 
     def pad(
-        self, lengths: Mapping[str, int], longer: str, values: Any, masks: Iterable[str]
+        self, lengths: Mapping[str, int | str], longer: str, values: Any, masks: Iterable[str]
     ) -> dict[str, int]:
         """Give arrays one length, and let columns tell which positions are real.
 
@@ -91,10 +94,15 @@ class Prepared:
             `longer` is neither ``"bad"`` nor ``"cut"``, a length is below 1, or there is none for
             a mask or a value.
         DataError
-            A column has no flat arrays.
+            A column has no flat arrays, or none of them has a value.
         """
         one_of("longer", longer, ("bad", "cut"))
-        known = {name: at_least_one(f"pad: {name}", n) for name, n in lengths.items()}
+        for name in lengths:
+            kinds.check_flat(kinds.found(self.frame, name))
+        longest = self._longest([name for name, n in lengths.items() if n == LONGEST])
+        known = {
+            name: at_least_one(f"pad: {name}", longest.get(name, n)) for name, n in lengths.items()
+        }
         by_name = values if isinstance(values, Mapping) else dict.fromkeys(known, values)
         for what, names in (("masks", masks), ("pad_value", by_name)):
             for name in set(names) - known.keys():
@@ -104,7 +112,6 @@ class Prepared:
                 )
         for name, length in known.items():
             column = kinds.found(self.frame, name)
-            kinds.check_flat(column)
             if name in masks:
                 self._add(name, name + MASK, _mask(column, length), types.ArrayType(_BOOLEAN))
             self.columns[name] = _padded(column, length, longer == "cut", by_name.get(name))
@@ -148,23 +155,37 @@ class Prepared:
             if isinstance(how, str)
         }
         wanted = {name: pair for name, pair in wanted.items() if not pair[1].is_text}
+        return self._computed(
+            "fill",
+            {
+                name: STATISTICS[how](functions.when(~_missing(column), column.value))
+                for name, (how, column) in wanted.items()
+            },
+        )
+
+    def _longest(self, names: Sequence[str]) -> dict[str, int]:
+        columns = {name: kinds.found(self.frame, name).value for name in names}
+        return self._computed(
+            "pad", {name: functions.max(functions.size(value)) for name, value in columns.items()}
+        )
+
+    def _computed(self, option: str, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a Spark job finds for each column."""
         if not wanted:
             return {}
         if self.frame.isStreaming:
             raise DataError(
-                f"fill: expected numbers for a streaming DataFrame, got {given}. Give those of "
-                "the training data, which tos.columns(...).fill has."
+                f"{option}: expected numbers for a streaming DataFrame, got none for "
+                f"{', '.join(wanted)}. Give those of the training data, which "
+                f"tos.columns(...).{option} has."
             )
-        found = self.frame.select(
-            *(
-                STATISTICS[how](functions.when(~_missing(column), column.value)).alias(f"c{i}")
-                for i, (how, column) in enumerate(wanted.values())
-            )
-        ).first()
-        for name, value in zip(wanted, found, strict=True):
-            if value is None:
-                raise DataError(f"fill: column {name!r} has no value; expected at least one.")
-        return dict(zip(wanted, found, strict=True))
+        # By number: Spark finds names in upper and lower case alike.
+        found = self.frame.select(*(v.alias(f"c{i}") for i, v in enumerate(wanted.values())))
+        values = dict(zip(wanted, found.first(), strict=True))
+        for name, value in values.items():
+            if value is None or (option == "pad" and value < 1):
+                raise DataError(f"{option}: column {name!r} has no value; expected at least one.")
+        return values
 
 
 _BOOLEAN = types.BooleanType()
