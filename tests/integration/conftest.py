@@ -109,5 +109,17 @@ def train(spark_context: Any) -> Iterator[Callable[..., tos.TrainingSession]]:
 
 
 @pytest.fixture
+def seed() -> None:
+    import keras
+
+    keras.utils.set_random_seed(0)
+
+
+@pytest.fixture(scope="session")
+def spark(spark_context: Any) -> Any:
+    return tos.connect(spark_context, warm_up=False)
+
+
+@pytest.fixture
 def watch() -> Watch:
     return Watch()

@@ -11,19 +11,9 @@ import pytest
 import tos_notebook as tos
 from tos_notebook.errors import DataError
 
+pytestmark = pytest.mark.usefixtures("seed")
+
 Train = Callable[..., tos.TrainingSession]
-
-
-@pytest.fixture(autouse=True)
-def _seed() -> None:
-    import keras
-
-    keras.utils.set_random_seed(0)
-
-
-@pytest.fixture(scope="module")
-def spark(spark_context: Any) -> Any:
-    return tos.connect(spark_context, warm_up=False)
 
 
 @pytest.fixture(scope="module")

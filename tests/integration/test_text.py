@@ -13,21 +13,11 @@ import pytest
 import tos_notebook as tos
 from tos_notebook.errors import DataError, ShapeMismatch
 
+pytestmark = pytest.mark.usefixtures("seed")
+
 Train = Callable[..., tos.TrainingSession]
 COLUMNS = ["thal", "sex", "age", "chol"]
 WORDS = ["good", "fine", "bad", "awful", "movie", "film", "plot"]
-
-
-@pytest.fixture(autouse=True)
-def _seed() -> None:
-    import keras
-
-    keras.utils.set_random_seed(0)
-
-
-@pytest.fixture(scope="module")
-def spark(spark_context: Any) -> Any:
-    return tos.connect(spark_context, warm_up=False)
 
 
 @pytest.fixture(scope="module")

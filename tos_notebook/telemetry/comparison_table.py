@@ -58,7 +58,7 @@ def titles(runs: Sequence[Any]) -> list[str]:
 
 def differing(runs: Sequence[Comparable]) -> dict[str, list[str]]:
     """Return the settings in which runs differ, by name, each with a text for every run."""
-    found = [run.settings.by_name | _steered(run) for run in runs]
+    found = [run.settings.by_name | _own_rate(run) | _steered(run) for run in runs]
     if any(isinstance(settings.get("combiner"), str) for settings in found):
         # Of a saved run only the combiner's name is known.
         for settings in found:
@@ -67,6 +67,13 @@ def differing(runs: Sequence[Comparable]) -> dict[str, list[str]]:
     names = dict.fromkeys(name for settings in found for name in settings)
     texts = {name: [_text(settings, name) for settings in found] for name in names}
     return {name: values for name, values in texts.items() if len(set(values)) > 1}
+
+
+def _own_rate(run: Comparable) -> dict[str, object]:
+    """Return the learning rate of its program, where that is in force and known."""
+    rate = getattr(getattr(run, "program", None), "learning_rate", None)
+    is_own = run.settings.learning_rate is None and rate is not None
+    return {"learning_rate": _round(rate)} if is_own else {}
 
 
 def _steered(run: Comparable) -> dict[str, object]:

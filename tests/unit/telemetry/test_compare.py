@@ -26,6 +26,7 @@ class FakeRun:
     name: str | None = None
     told: tuple[Event, ...] = ()
     loss: float = 0.5
+    program: Any = None
 
     @property
     def run_id(self) -> str:
@@ -137,6 +138,15 @@ def test_the_table_has_only_the_settings_that_differ_and_what_came_of_them() -> 
     assert table["seconds to same loss"].tolist() == [0.4, 2.4]
     assert table["MB sent"].tolist() == [6.0, 6.0]
     assert table["samples/s"].tolist() == [12.5, 12.5]
+
+
+def test_a_rate_that_the_program_brings_is_compared_as_a_number() -> None:
+    brought, unknown = SimpleNamespace(learning_rate=0.1), SimpleNamespace(learning_rate=None)
+    steered = replace(SETTINGS, learning_rate=0.1)
+    runs = FakeRun(1, program=brought), FakeRun(2, settings=steered, program=brought)
+    assert "learning_rate" not in tos_notebook.compare(*runs).table
+    table = tos_notebook.compare(runs[0], FakeRun(3, program=unknown)).table
+    assert table["learning_rate"].tolist() == ["0.1", "the program's own"]
 
 
 def test_runs_whose_loss_is_unknown_have_a_table_too() -> None:
