@@ -47,7 +47,8 @@ def by_names(
     if inputs and (label is not None or not wanted):
         if known.issuperset(inputs):
             return Chosen(inputs, label)
-        others = [name for name in columns if name not in names_of(label)]
+        taken = _as_spelled(names_of(label), columns)
+        others = [name for name in columns if name not in taken]
         if len(inputs) == 1 and others and all(map(is_number, others)):
             return Chosen(others, label)
     names = f" Or name the columns as the model does: {', '.join(inputs + wanted)}."
@@ -56,6 +57,14 @@ def by_names(
         "tos.columns(df, features=[...], label=...) for more than that. It has "
         f"{', '.join(columns)}." + (names if inputs else "")
     )
+
+
+def _as_spelled(names: Sequence[Any], columns: Sequence[str]) -> set[str]:
+    """Return names as the columns have them: Spark finds one in upper and lower case alike."""
+    spelled = {column.casefold(): column for column in columns}
+    return {
+        name if name in columns else spelled.get(str(name).casefold(), str(name)) for name in names
+    }
 
 
 def has_labels(columns: Sequence[str], features: Any, label: Any, ports: Sequence[Field]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -43,15 +43,19 @@ SEEDS = "seed", "seed2"
 def read(content: bytes, spec: Any, batched: bool, context: DatasetContext) -> Any:
     """Return a partition's share of a dataset; see `tos_notebook.data.datasets.GraphDataset`."""
     graph = graph_pb2.GraphDef.FromString(content)
-    for nodes in _scopes(graph):
-        seed(nodes, context.seed, context.epoch)
     one_by_one(graph)
-    chosen = shard(graph, context.partitions, context.partition, batched)
+    below = shard(graph, context.partitions, context.partition, batched)
+    own = _called_after(graph, below or ()) if context.partitions > 1 else set()
+    for number, (name, nodes) in enumerate(_in_order(graph)):
+        scope = context.seed, number, context.epoch
+        seed(nodes, scope, context.partition if name in own else None)
     variant = tf.raw_ops.DatasetFromGraph(graph_def=graph.SerializeToString())
     dataset = tf.data.experimental.from_variant(variant, spec)
     if batched:
         dataset = dataset.unbatch()
-    return dataset if chosen else dataset.shard(context.partitions, context.partition)
+    if below is None:
+        return dataset.shard(context.partitions, context.partition)
+    return dataset
 
 
 def written(dataset: Any, batched: bool) -> tuple[bytes, str]:
@@ -88,6 +92,46 @@ def _scopes(graph: Any) -> Iterator[Sequence[Any]]:
         yield function.node_def
 
 
+def _functions_of(nodes: Iterable[Any]) -> list[str]:
+    """Return the names of the functions that operations call, in order."""
+    return [
+        value.name
+        for node in nodes
+        for _, attr in sorted(node.attr.items())
+        for value in (attr.func, *attr.list.func)
+        if value.name
+    ]
+
+
+def _called(graph: Any, nodes: Iterable[Any]) -> dict[str, Sequence[Any]]:
+    """Return the functions that operations call, also inside of these, in order."""
+    bodies = {function.signature.name: function.node_def for function in graph.library.function}
+    found: dict[str, Sequence[Any]] = {}
+    wanted = _functions_of(nodes)
+    while wanted:
+        name = wanted.pop(0)
+        if name in bodies and name not in found:
+            found[name] = bodies[name]
+            wanted += _functions_of(bodies[name])
+    return found
+
+
+def _called_after(graph: Any, below: Sequence[Any]) -> set[str]:
+    """Return the functions that see a partition's rows alone."""
+    names = {node.name for node in below}
+    others = [node for node in graph.node if node.name not in names]
+    return _called(graph, below).keys() - _called(graph, others).keys()
+
+
+def _in_order(graph: Any) -> Iterator[tuple[str, Sequence[Any]]]:
+    """Yield the graph's operations and those of each function, by name.
+
+    In the order of their use, since the order of the library differs from process to process.
+    """
+    yield "", graph.node
+    yield from _called(graph, graph.node).items()
+
+
 def _is_handle(node: Any) -> bool:
     return bool(node.op == "Const" and node.attr["dtype"].type == types_pb2.DT_RESOURCE)
 
@@ -116,7 +160,7 @@ def _without_handles(graph: Any) -> None:
     graph.node.extend(kept)
 
 
-def seed(nodes: Sequence[Any], run: int, epoch: int) -> None:
+def seed(nodes: Sequence[Any], scope: tuple[int, int, int], partition: int | None) -> None:
     """Give seeds to what draws at random, by which it draws another thing in each epoch.
 
     The order in which parallel calls end no longer decides that of elements.
@@ -125,10 +169,13 @@ def seed(nodes: Sequence[Any], run: int, epoch: int) -> None:
     ----------
     nodes : sequence of NodeDef
         Of a graph, or of a function in it; changed.
-    run : int
-        The run's seed.
-    epoch : int
+    scope : tuple of int
+        The run's seed, the number of these nodes among those of the graph, and the epoch.
+    partition : int, optional
+        For what sees a partition's rows alone: partitions draw differently.
     """
+    run, place, epoch = scope
+    own = () if partition is None else (partition,)
     constants = {node.name: node for node in nodes if node.op == "Const"}
     for number, node in enumerate(nodes):
         if "deterministic" in node.attr and node.attr["deterministic"].s == b"false":
@@ -137,9 +184,9 @@ def seed(nodes: Sequence[Any], run: int, epoch: int) -> None:
         # What is shuffled once, or by a seed, is in the same order in every epoch.
         once = RESHUFFLE in node.attr and not node.attr[RESHUFFLE].b
         drawn = 0 if once else epoch
-        if given is None or (any(given) and not drawn):
+        if given is None or (any(given) and not drawn and not own):
             continue
-        values = np.random.SeedSequence((run, drawn, number, *given)).generate_state(2)
+        values = np.random.SeedSequence((run, place, drawn, number, *own, *given)).generate_state(2)
         _set_seeds(node, constants, [int(value) & 0x7FFFFFFF for value in values])
 
 
@@ -195,7 +242,7 @@ def _set_seeds(node: Any, constants: Mapping[str, Any], values: Sequence[int]) -
         constants[name].attr["value"].tensor.CopyFrom(tensor)
 
 
-def shard(graph: Any, count: int, index: int, batched: bool) -> bool:
+def shard(graph: Any, count: int, index: int, batched: bool) -> list[Any] | None:
     """Leave every row out that is another partition's, before what makes one element of each.
 
     Parameters
@@ -209,18 +256,20 @@ def shard(graph: Any, count: int, index: int, batched: bool) -> bool:
 
     Returns
     -------
-    bool
-        Whether it could be done here: not if no batch of rows is made of single ones.
+    list of NodeDef
+        What follows; None if it could not be done here, since no batch is made of single rows.
     """
     nodes = {node.name: node for node in graph.node}
     after = next(node for node in graph.node if node.op == "_Retval")
+    below = []
     while (first := nodes[after.input[0].split(":")[0]]).op in PASSED or (
         batched and _batches_all(first, nodes)
     ):
         batched = batched and first.op in PASSED
         after = first
+        below.append(first)
     if batched:
-        return False
+        return None
     types = "output_types" if "output_types" in first.attr else "Toutput_types"
     elements = {"output_types": first.attr[types], "output_shapes": first.attr["output_shapes"]}
     made = node_def_pb2.NodeDef(name="tos/shard", op="ShardDataset", attr=elements)
@@ -234,7 +283,7 @@ def shard(graph: Any, count: int, index: int, batched: bool) -> bool:
         made.input.append(name)
     graph.node.append(made)
     after.input[0] = made.name
-    return True
+    return below
 
 
 def _batches_all(node: Any, nodes: Mapping[str, Any]) -> bool:

@@ -12,6 +12,8 @@ from ..blocks.naming import Field
 from ..blocks.source import DataSource
 from ..common.arrays import nbytes_of
 from ..errors import DataError
+from ..runtime.eager import eagerly
+from .dataset_end import require_end
 from .described import DatasetContext
 from .held import held
 from .room import require_room
@@ -82,7 +84,7 @@ def dataset_source(sc: Any, dataset: Any, partitions: int, feeds: Sequence[Feed]
     """
     from .dataset_graph import fitted, is_batched, written
 
-    _require_end(dataset)
+    require_end(dataset)
     batched = is_batched(dataset, feeds)
     dataset = fitted(dataset, batched, feeds)
     graph, reason = written(dataset, batched)
@@ -101,6 +103,24 @@ def dataset_source(sc: Any, dataset: Any, partitions: int, feeds: Sequence[Feed]
     return source
 
 
+def inputs_of(dataset: Any, inputs: Sequence[Field]) -> Columns:
+    """Return what a model predicts from; the labels of a dataset are left out.
+
+    Parameters
+    ----------
+    dataset : tf.data.Dataset
+    inputs : sequence of Field
+        The model's.
+    """
+    spec = dataset.element_spec
+    if isinstance(spec, tuple):
+        together = len(inputs) == 1 or isinstance(spec[0], dict | tuple)
+        parts = 1 if together else len(inputs)
+        with eagerly():
+            dataset = dataset.map(lambda *record: record[0] if parts == 1 else record[:parts])
+    return rows_of(dataset, inputs)
+
+
 def rows_of(dataset: Any, feeds: Sequence[Field], why: str = "they are looked at here") -> Columns:
     """Return all rows of a dataset, read in this process, as arrays.
 
@@ -114,7 +134,7 @@ def rows_of(dataset: Any, feeds: Sequence[Field], why: str = "they are looked at
     from .dataset_graph import batches_here, fitted, is_batched, row_spec
     from .tf_data import columns_in
 
-    _require_end(dataset)
+    require_end(dataset)
     batched = is_batched(dataset, feeds)
     dataset = fitted(dataset, batched, feeds)
     _, order = columns_in(row_spec(dataset, batched), feeds)
@@ -137,11 +157,3 @@ def rows_of(dataset: Any, feeds: Sequence[Field], why: str = "they are looked at
         raise DataError("Expected a dataset with at least one row, got none.")
     require_room(size, "The dataset's rows take", FUNCTION)
     return concatenate(blocks)
-
-
-def _require_end(dataset: Any) -> None:
-    # TensorFlow's number for an infinite one.
-    if int(dataset.cardinality()) == -1:
-        raise DataError(
-            "Expected a dataset with an end, which ends the epoch: leave repeat() out, or take(n)."
-        )

@@ -41,9 +41,14 @@ def as_array(values: Sequence[Any], what: str) -> Array:
         raise ShapeMismatch(f"{what}: {_ragged(values)}") from None
     if array.dtype.kind in NUMERIC:
         return array
+    if array.dtype.kind == "M":
+        _refuse_missing(array, np.isnat(array), what)
+        return array.astype("datetime64[us]").astype(np.int64) / 1e6
     # Numpy makes text of numbers that stand beside text.
     objects = np.array(values, object)
-    if array.dtype.kind == "M" or _all_are(objects, Decimal | datetime.date):
+    if _all_are(objects, Decimal | datetime.date):
+        # Only what is missing, such as NaT of pandas', differs from itself.
+        _refuse_missing(objects, objects != objects, what)
         numbers = [_number(value) for value in objects.reshape(-1).tolist()]
         return np.array(numbers, np.float64).reshape(objects.shape)
     try:
@@ -56,9 +61,16 @@ def _all_are(objects: Array, kinds: Any) -> bool:
     return bool(objects.size) and all(isinstance(one, kinds) for one in objects.reshape(-1))
 
 
+def _refuse_missing(values: Array, missing: Array, what: str) -> None:
+    if missing.any():
+        row = int(np.argwhere(missing)[0, 0])
+        raise DataError(
+            f"{what}: expected a value in each row, got {values.reshape(-1)[missing.argmax()]} in "
+            f"row {row}. Fill such values, or leave those rows out."
+        )
+
+
 def _number(value: Any) -> float:
-    if isinstance(value, np.datetime64):
-        return float(value.astype("datetime64[us]").astype(np.int64)) / 1e6
     if isinstance(value, datetime.date):
         if not isinstance(value, datetime.datetime):
             value = datetime.datetime.combine(value, datetime.time(), datetime.UTC)

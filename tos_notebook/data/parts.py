@@ -12,7 +12,7 @@ from ..blocks.naming import Field, flattened, in_order, together
 from ..common.arrays import as_strings, is_text
 from ..errors import DataError
 from .lists import as_array
-from .series import is_pandas, is_pandas_frame, stacked, values_of
+from .series import is_pandas, is_pandas_frame, names_in, stacked, values_of
 
 
 def parts_of(data: Any) -> Any:
@@ -84,7 +84,9 @@ def _without_frames(parts: Sequence[Any], ports: Sequence[Field]) -> list[Any]:
             found.append(part)
             continue
         here = ports[sum(width(one, ports) for one in found) :]
-        columns = {str(name): values_of(part[name], f"Column {name!r}") for name in part.columns}
+        columns = {
+            text: values_of(part[name], f"Column {text!r}") for text, name in names_in(part).items()
+        }
         if _spreads(part, here):
             order = in_order(list(columns), together(here, len(columns)), "columns")
             found += [columns[name] for name in order]

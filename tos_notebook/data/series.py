@@ -27,6 +27,20 @@ def is_pandas_frame(value: Any) -> bool:
     return is_pandas(value) and type(value).__name__ == "DataFrame"
 
 
+def names_in(frame: Any) -> dict[str, Any]:
+    """Return the columns of a DataFrame by their names as text.
+
+    Raises
+    ------
+    DataError
+        Two have the same.
+    """
+    names = {str(name): name for name in frame.columns}
+    if len(names) < len(frame.columns):
+        raise DataError("Expected columns of different names. Rename those that are the same.")
+    return names
+
+
 def values_of(series: Any, what: str) -> Array:
     """Return a column's values.
 

@@ -19,10 +19,13 @@ from .by_names import as_inputs, by_names, has_labels, names_of
 from .described import DataDescription
 from .held import held
 from .parts import as_column, fitted
-from .series import is_pandas_frame, stacked, values_of
+from .series import is_pandas_frame, names_in, stacked, values_of
 
 GROUPS = {"inputs": "features", "labels": "label"}
 """What the columns for the feeds of each part are called."""
+
+PLAIN = "Value", "ClassLabel", "List", "LargeList", "Sequence"
+"""Kinds of Hugging Face's columns that Arrow holds as they are."""
 
 
 class Table:
@@ -61,9 +64,7 @@ class PandasTable(Table):
     """A DataFrame of pandas."""
 
     def __init__(self, frame: Any) -> None:
-        self._names = {str(name): name for name in frame.columns}
-        if len(self._names) < len(frame.columns):
-            raise DataError("Expected columns of different names. Rename those that are the same.")
+        self._names = names_in(frame)
         super().__init__(list(self._names))
         self._frame = frame
 
@@ -81,8 +82,11 @@ class HuggingFaceTable(Table):
 
     def values(self, name: str) -> Array:
         """See `Table.values`."""
-        one = self._dataset.select_columns([name]).with_format("numpy")
-        values: Array = as_column(one[:][name], f"Column {name!r}")
+        what, one = f"Column {name!r}", self._dataset.select_columns([name])
+        if type(self._dataset.features[name]).__name__ in PLAIN:
+            # Its own arrays of numpy have fewer digits, or take more memory.
+            return values_of(one.with_format("arrow")[:][name].to_pandas(), what)
+        values: Array = as_column(one.with_format("numpy")[:][name], what)
         return values
 
 

@@ -17,6 +17,7 @@ from ..common import temporary
 from ..errors import DataError
 from ..runtime.eager import eagerly
 from ..runtime.runner import configure_threads
+from .dataset_end import require_end
 from .described import DatasetContext, Make
 
 Order = tuple[int, ...]
@@ -138,10 +139,7 @@ def _make(make: Make, context: DatasetContext) -> Any:
         raise DataError(
             f"Expected the function to return a tf.data.Dataset, got {type(dataset).__name__}."
         )
-    if dataset.cardinality() == tf.data.INFINITE_CARDINALITY:
-        raise DataError(
-            "Expected a dataset with an end, which ends the epoch: leave repeat() out, or take(n)."
-        )
+    require_end(dataset)
     return dataset
 
 

@@ -22,6 +22,7 @@ from ..common.arrays import Array
 from ..data.arrow import ArrowDecoder
 from ..data.dataframe import FrameColumns
 from ..data.dataframe.batches import BATCH_ROWS
+from ..common.checks import RAISE_OR_SKIP
 from ..errors import ConfigError, DataError, UnsupportedProgram, WorkerEnvironment
 from .servable import Servable, checked, publish
 from .task import predict_published
@@ -42,6 +43,12 @@ def predict_frame(
 ) -> Any:
     """Return a DataFrame with a column for each output; see `Predictor.predict`."""
     frame = data.frame
+    if data.on_bad not in RAISE_OR_SKIP:
+        # The rows come when the result is used, in whatever parts Spark likes.
+        raise ConfigError(
+            f"on_bad: expected raise or skip for predict, got {data.on_bad!r}. With skip a bad row "
+            "is predicted null: count those."
+        )
     wanted = frame.select(*data.expressions(model.inputs))
     with spoken():
         columns = data.known(model.inputs) or data.looked_at(wanted, model.inputs)

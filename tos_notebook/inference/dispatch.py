@@ -16,7 +16,7 @@ from ..cluster.executors import active_context, task_cores
 from ..cluster.jobs import spoken
 from ..data.by_names import as_inputs
 from ..data.chosen import FrameByNames, chosen
-from ..data.datasets import is_dataset, rows_of
+from ..data.datasets import inputs_of, is_dataset
 from ..data.described import is_frame
 from ..data.parts import named_arrays
 from ..data.series import is_pandas
@@ -39,8 +39,7 @@ def predict(
     from ..data import dataframe
 
     if is_dataset(data):
-        # Labels, too, where there are some.
-        data = rows_of(data, ())[: len(model.inputs)]
+        data = inputs_of(data, as_inputs(model.inputs))
     if is_frame(data):
         data = chosen(data, features or None)
         if isinstance(data, FrameByNames):

@@ -31,7 +31,8 @@ def fed(
 ) -> FrameColumns:
     """Return a stage's columns of a DataFrame, as training or prediction takes them.
 
-    Flat columns get the shape of the model's input, and so do raw bytes. Encoded images are decoded.
+    Flat columns get the shape of the model's input, and so do raw bytes; encoded images are
+    decoded.
 
     Parameters
     ----------

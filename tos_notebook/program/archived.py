@@ -52,7 +52,7 @@ class SavedProgram(Program):
             model.with_labels(any(feed.part == "labels" for feed in self.feeds))
         kept = Path(self._folder.name, "saved.zip")
         shutil.copyfile(archive, kept)
-        self._exported[tuple(columns), self.frozen, self._tables] = kept
+        self._exported[tuple(columns), self.frozen, self._adapted] = kept
         # Names may differ: Keras counts layers on for as long as the process lives.
         if model is not None and _shapes(model) != _shapes(self):
             raise ShapeMismatch(

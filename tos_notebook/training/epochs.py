@@ -222,6 +222,7 @@ class Epochs:
                 self._run(span, f"{run_id}: epochs from {epoch + 1} of {epochs}")
             finally:
                 self._report_skipped()
+            self.source.check_skipped()
             epoch = span.last_epoch + 1
             if self._floor < epoch < epochs and self.onward:
                 self._turn(epoch)
@@ -387,7 +388,6 @@ class Epochs:
         for skipped in [each for each in self.source.skipped if each not in self._skipped]:
             self._skipped.add(skipped)
             self._publish(RowsSkipped(time.time(), **asdict(skipped)))
-        self.source.check_skipped()
 
     def report_lapsed(self) -> None:
         """Say so if a repartition or a swap was asked for, and no epoch followed."""

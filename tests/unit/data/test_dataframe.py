@@ -417,6 +417,32 @@ def test_a_flat_array_takes_the_shape_of_the_input(people: Any, spark_context: A
     assert [column.shape for column in source.columns] == [(2, 2)]
 
 
+def test_a_column_and_a_cast_of_it_are_two(people: Any, spark_context: Any) -> None:
+    """Spark calls both by the same name."""
+    half = people.where("number in (1, 2, 3)").coalesce(1)
+    over = (functions.col("half") > 1).cast("int").alias("half")
+    source = as_source(spark_context, columns(half, ["half"], over), 1)
+    ((feature, label),) = rows_of(source, spark_context)  # type: ignore[arg-type]
+    assert feature.tolist() == [0.5, 1.0, 1.5]
+    assert label.tolist() == [0, 0, 1]
+    both = columns(half, {"l": functions.col("half").cast("int"), "r": "half"})
+    assert both.features == {"l": "half", "r": "half (2)"}
+
+
+def test_one_column_is_expected_for_each_name(people: Any) -> None:
+    with pytest.raises(DataError, match=r"Expected one column, got \*, which are 5"):
+        columns(people, "*")
+
+
+def test_a_label_in_another_case_is_no_feature(people: Any) -> None:
+    from tos_notebook.data.chosen import chosen
+
+    port = FeedSpec("x", "float32", (None,), part="inputs")
+    label = FeedSpec("y", None, None, part="labels")
+    found = chosen(people.select("half", "number"), None, "NUMBER").columns([port, label])
+    assert (found.features, found.label) == (("half",), ("NUMBER",))
+
+
 def test_a_map_is_refused_with_what_to_do(spark: Any) -> None:
     frame = spark.sql("select map('a', 1) as m")
     with pytest.raises(DataError, match=r'F\.element_at\("m", "key"\)'):

@@ -90,6 +90,54 @@ def test_what_is_drawn_at_random_is_another_in_each_epoch(kind: str, differs: bo
     assert (share(made, 0, 2, 0) != share(made, 0, 2, 1)) == differs
 
 
+def test_two_functions_and_two_partitions_draw_different_numbers() -> None:
+    def two(x: Any, y: Any) -> Any:
+        return x, tf.random.uniform(())
+
+    def three(x: Any, y: Any) -> Any:
+        return x, y, tf.random.uniform(())
+
+    made = sent(numbers().map(two).map(three))
+    first, second = (np.array(share(made, partition, 2)) for partition in (0, 1))
+    assert len({*first[:, 1:].ravel(), *second[:, 1:].ravel()}) == 200
+
+
+def test_partitions_draw_differently_by_a_seed_of_the_dataset_too() -> None:
+    made = sent(numbers().map(lambda x, y: (x, tf.random.uniform((), seed=5))))
+    first, second = (np.array(share(made, partition, 2)) for partition in (0, 1))
+    assert not {*first[:, 1]} & {*second[:, 1]}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: numbers().repeat().filter(lambda x, y: y > 3),
+        lambda: numbers().repeat().interleave(lambda x, y: Data.from_tensors((x, y))),
+    ],
+)
+def test_a_dataset_that_repeats_itself_is_refused_though_tensorflow_cannot_count_it(
+    make: Callable[[], Any],
+) -> None:
+    with pytest.raises(DataError, match="leave repeat"):
+        rows_of(make(), [X, Y])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: numbers().repeat().filter(lambda x, y: y > 3).take(5),
+        lambda: numbers().repeat(2).filter(lambda x, y: y > 3),
+        lambda: Data.zip((numbers().filter(lambda x, y: y > 3), numbers().repeat())).map(
+            lambda record, other: record
+        ),
+    ],
+)
+def test_a_dataset_that_ends_though_tensorflow_cannot_count_it_is_read(
+    make: Callable[[], Any],
+) -> None:
+    assert len(rows_of(make(), [X, Y])[0]) in (5, 96, 192)
+
+
 def test_rows_are_chosen_before_what_is_done_with_each() -> None:
     """So that a worker decodes and augments its own rows alone."""
 

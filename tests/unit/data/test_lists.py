@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from tos_notebook.archive.spec import FeedSpec
@@ -29,6 +30,8 @@ Y = FeedSpec("y", None, None, part="labels")
         ([Decimal("1.5")], [1.5]),
         ([datetime.date(1970, 1, 2)], [86400.0]),
         ([datetime.datetime(1970, 1, 1, 1, tzinfo=datetime.UTC)], [3600.0]),
+        ([np.datetime64("1970-01-01T01")], [3600.0]),
+        ([[np.datetime64("1970-01-01T00:00:01", "ns")]], [[1.0]]),
         ([np.ones(2), np.zeros(2)], [[1.0, 1.0], [0.0, 0.0]]),
     ],
 )
@@ -39,6 +42,8 @@ def test_rows_of_numbers_text_and_times_are_arrays(rows: list[Any], expected: li
 @pytest.mark.parametrize(
     ("rows", "error", "text"),
     [
+        ([np.datetime64("1970-01-01"), np.datetime64("NaT")], DataError, "got NaT in row 1"),
+        ([datetime.datetime(1970, 1, 1), pd.NaT], DataError, "got NaT in row 1"),  # noqa: DTZ001
         ([[1, 2], [3]], ShapeMismatch, "2 values in row 0 and 1 values in row 1. Fill shorter"),
         ([[1, 2], 3], ShapeMismatch, "2 values in row 0 and a single value in row 1"),
         ([[[1], [1, 2]]], ShapeMismatch, "lists inside that differ in length"),

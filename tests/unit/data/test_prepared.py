@@ -71,6 +71,11 @@ def test_a_fraction_in_place_of_whole_numbers_makes_them_fractions(
     assert fed(spark_context, columns(people, "size", fill={"size": 0.5})) == [[10, 0.5, 20, 20]]
 
 
+def test_numbers_of_numpys_are_told_from_whole_ones_too(people: Any, spark_context: Any) -> None:
+    half = {"size": np.float32(0.5)}
+    assert fed(spark_context, columns(people, "size", fill=half)) == [[10, 0.5, 20, 20]]
+
+
 def test_an_indicator_is_one_more_number_behind_those_of_an_only_input(
     people: Any, spark_context: Any
 ) -> None:
@@ -96,6 +101,8 @@ def test_an_indicator_goes_where_the_features_name_it(people: Any, spark_context
     [
         ({"fill": {"age": "men"}}, ConfigError, "a number, or one of mean, median, mode.*'men'"),
         ({"fill": {"city": 0}}, ConfigError, "expected text for column 'city', got 0"),
+        ({"fill": {"kind": "mean"}}, ConfigError, "True, False or mode for column 'kind'.*'mean'"),
+        ({"pad": {"words": 2}}, DataError, r"pad: .*\(age, city, tokens\), got 'words'"),
         ({"fill": {"tokens": 0}}, DataError, "'tokens', which is array<int>"),
         ({"fill": {"kind": False}}, DataError, r"fed \(age, city, tokens\), got 'kind'"),
         ({"indicators": ["age"]}, ConfigError, r"got 'age'\. Give it one: fill=\{'age': 0.0\}"),

@@ -87,6 +87,13 @@ def test_several_columns_of_numbers_are_one_input() -> None:
     assert lists(chosen(FRAME, ["b", "a"], "y").arrays([X, Y])) == expected
 
 
+@pytest.mark.parametrize("names", [["a", "a"], [1, "1"]])
+def test_columns_of_the_same_name_are_refused(names: list[Any]) -> None:
+    frame = pd.DataFrame([[1.0, 2.0]], columns=names)
+    with pytest.raises(DataError, match="Rename those that are the same"):
+        named_arrays((frame, [0]), [X, Y])
+
+
 def test_columns_go_to_the_inputs_of_their_names() -> None:
     expected = [[0.5, 1.5], [1, 2], [True, False]]
     assert lists(named_arrays((FRAME[["b", "a"]], FRAME["y"]), [A, B, Y])) == expected

@@ -5,8 +5,10 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import keras
 import numpy as np
 import pytest
+import tensorflow as tf
 
 import tos_notebook as tos
 from tos_notebook.data.dataframe.batches import BATCH_ROWS
@@ -62,6 +64,26 @@ def test_bad_rows_are_predicted_null_where_they_may_be(spark: Any, classifier: A
     whole = spark.createDataFrame(rows[1:4], frame.schema).coalesce(1)
     scored = tos.capture(classifier).predict(tos.columns(whole, "x", on_bad="skip"))
     assert [row.prediction for row in scored.collect()] == [None] * 3
+
+
+def test_a_limit_of_bad_rows_is_refused_where_they_are_predicted_null(
+    spark: Any, classifier: Any
+) -> None:
+    frame = spark.createDataFrame([([0.0] * 4,)], "x array<float>")
+    with pytest.raises(ConfigError, match="raise or skip for predict, got 'skip:1'"):
+        tos.capture(classifier).predict(tos.columns(frame, "x", on_bad="skip:1"))
+
+
+def test_a_dataset_is_predicted_by_the_names_of_its_inputs() -> None:
+    wide, deep = keras.Input((1,), name="wide"), keras.Input((1,), name="deep")
+    out = keras.layers.Dense(1, use_bias=False)(keras.layers.Concatenate()([wide, deep]))
+    model = keras.Model([wide, deep], out)
+    model.layers[-1].set_weights([np.array([[10.0], [1.0]])])
+    rows = {"wide": [[1.0], [2.0]], "deep": [[5.0], [6.0]]}
+    for data in (rows, (rows, [0, 1])):
+        dataset = tf.data.Dataset.from_tensor_slices(data)
+        for form in (dataset, dataset.batch(2, drop_remainder=True)):
+            assert tos.load_model(model).predict(form).ravel().tolist() == [15.0, 26.0]
 
 
 def test_a_bad_row_is_named_by_column_partition_and_row(spark: Any, classifier: Any) -> None:

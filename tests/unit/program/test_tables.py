@@ -77,6 +77,27 @@ def test_other_resources_are_refused() -> None:
         program.export([("float32", (1,)), ("int64", ())])
 
 
+@pytest.mark.parametrize(
+    ("layer", "first", "second"),
+    [
+        (layers.Normalization(), [[0.0], [1.0]], [[0.0], [5.0]]),
+        (layers.Discretization(num_bins=2), [[0.0], [1.0]], [[0.0], [5.0]]),
+    ],
+    ids=["Normalization", "Discretization"],
+)
+def test_a_layer_that_is_adapted_again_is_exported_again(
+    layer: Any, first: list[list[float]], second: list[list[float]]
+) -> None:
+    layer.adapt(np.array(first, "float32"))
+    numbers = keras.Input((1,))
+    program = capture(compiled(numbers, layer(numbers)))
+    columns = [("float32", (1,)), ("int64", ())]
+    exported = program.export(columns)
+    assert program.export(columns) == exported
+    layer.adapt(np.array(second, "float32"))
+    assert program.export(columns) != exported
+
+
 def test_a_vocabulary_that_is_set_again_is_exported_again() -> None:
     words = keras.Input((1,), dtype="string")
     lookup = layers.StringLookup(vocabulary=["a"], output_mode="multi_hot")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -117,6 +118,7 @@ def columns(
         if name not in known:
             kinds.found(frame, name)
     prepared.check_used("fill", fill)
+    prepared.check_used("pad", lengths)
     prepared.check_used("masks", masks)
     limit_of(on_bad)
     names, labels, weights = groups
@@ -136,5 +138,19 @@ def _one(prepared: Prepared, given: Any, known: dict[str, Column]) -> str:
     several = isinstance(given, Sequence) and not isinstance(given, str)
     parts = [prepared.found(each) for each in (given if several else [given])]
     column = kinds.stacked(parts) if several else parts[0]
-    known[column.name] = column
-    return column.name
+    name = _key(column, known)
+    known[name] = column
+    return name
+
+
+def _key(column: Column, known: Mapping[str, Column]) -> str:
+    """Return by what a column is known: its name, with a number if another one has that.
+
+    Spark calls a column and a cast of it the same.
+    """
+    more = (f"{column.name} ({number})" for number in itertools.count(2))
+    return next(
+        name
+        for name in itertools.chain([column.name], more)
+        if name not in known or known[name].value._jc.equals(column.value._jc)
+    )

@@ -72,9 +72,15 @@ def found(frame: Any, given: Any) -> Column:
     if isinstance(given, str):
         name, value = given, _named(frame, given)
     else:
-        value = given
-        (name,) = frame.select(value).columns
-    (field,) = frame.select(value).schema
+        name, value = "", given
+    fields = frame.select(value).schema.fields
+    if len(fields) != 1:
+        raise DataError(
+            f"Expected one column, got {given}, which are {len(fields)}. Name each: "
+            f"features=[{', '.join(repr(field.name) for field in fields[:3])}, ...]."
+        )
+    (field,) = fields
+    name = name or field.name
     if is_sparks_image(field.dataType):
         return Column(name, value, field.dataType)
     if isinstance(field.dataType, types.StructType) and field.dataType.names:

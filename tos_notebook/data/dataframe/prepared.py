@@ -63,6 +63,8 @@ class Prepared:
         DataError
             A column cannot be filled, or has no value from which to find one.
         """
+        # Numbers of numpy's as Python's, which tell whole ones from fractions.
+        given = {name: getattr(value, "item", lambda v=value: v)() for name, value in given.items()}
         for name in given:
             _check_fill(name, given[name], kinds.found(self.frame, name))
         values = {**given, **self._statistics(given)}
@@ -199,6 +201,8 @@ def _check_fill(name: str, value: Any, column: Column) -> None:
         )
     if column.is_text:
         fits, wanted = isinstance(value, str), "text"
+    elif isinstance(column.kind, types.BooleanType):
+        fits, wanted = isinstance(value, Real) or value == "mode", "True, False or mode"
     else:
         fits = isinstance(value, Real) or value in STATISTICS
         wanted = f"a number, or one of {', '.join(STATISTICS)}"

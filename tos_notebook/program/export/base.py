@@ -141,7 +141,7 @@ class Program(Predictor):
         UnsupportedProgram
             Something in the program cannot run on an executor, or its step has no place to cut.
         """
-        key = tuple(columns), self.frozen, self._tables
+        key = tuple(columns), self.frozen, self._adapted
         if key not in self._exported:
             target = Path(self._folder.name, f"{len(self._exported)}.zip")
             self._export(key[0], target)
@@ -171,8 +171,8 @@ class Program(Predictor):
         return ""
 
     @property
-    def _tables(self) -> tuple[Any, ...]:
-        """Lookup tables that the model may replace by others."""
+    def _adapted(self) -> tuple[Any, ...]:
+        """What layers were adapted to, which they may replace by something else."""
         return ()
 
     @property

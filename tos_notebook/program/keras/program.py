@@ -221,10 +221,9 @@ class KerasProgram(Program):
             return digest(w.value for w in self._frozen)
 
     @property
-    def _tables(self) -> tuple[Any, ...]:
-        # A layer that is adapted again has a new one.
-        layers = self._model._flatten_layers(include_self=False)
-        return tuple(each.lookup_table for each in layers if hasattr(each, "lookup_table"))
+    def _adapted(self) -> tuple[Any, ...]:
+        with eagerly():
+            return structure.adapted(self._model)
 
     @property
     def model(self) -> Any:

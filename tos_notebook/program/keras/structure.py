@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import keras
+import numpy as np
+import tensorflow as tf
 
 from ...archive.spec import FeedSpec
 from ...errors import CaptureError, UnsupportedProgram
@@ -135,6 +137,25 @@ def as_logs(model: Any, method: str, logs: Any) -> dict[str, Any]:
         # The result of all metrics that a model is compiled with is such, under one name.
         found |= value if isinstance(value, Mapping) else {name: value}
     return found
+
+
+def adapted(model: Any) -> tuple[Any, ...]:
+    """Return what the layers of a model were adapted to, to be compared with what they are later.
+
+    A program holds it as constants, and each layer has new ones when it is adapted again.
+    """
+    found: list[Any] = []
+    for layer in model._flatten_layers(include_self=False):
+        # A new table for each vocabulary.
+        found.append(getattr(layer, "lookup_table", None))
+        bounds = getattr(layer, "bin_boundaries", None)
+        found.append(() if bounds is None else tuple(map(float, bounds)))
+        found += [
+            np.asarray(value).tobytes()
+            for name in ("mean", "variance", "idf_weights_const")
+            if tf.is_tensor(value := getattr(layer, name, None)) and hasattr(value, "numpy")
+        ]
+    return tuple(found)
 
 
 def is_built(model: Any) -> bool:
