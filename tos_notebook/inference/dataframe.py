@@ -19,10 +19,10 @@ from ..blocks.skips import SkipCounter, Skipped
 from ..cluster.executors import task_cores
 from ..cluster.jobs import spoken
 from ..common.arrays import Array
+from ..common.checks import RAISE_OR_SKIP
 from ..data.arrow import ArrowDecoder
 from ..data.dataframe import FrameColumns
 from ..data.dataframe.batches import BATCH_ROWS
-from ..common.checks import RAISE_OR_SKIP
 from ..errors import ConfigError, DataError, UnsupportedProgram, WorkerEnvironment
 from .servable import Servable, checked, publish
 from .task import predict_published
