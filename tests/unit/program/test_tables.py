@@ -81,7 +81,7 @@ def test_other_resources_are_refused() -> None:
     ("layer", "first", "second"),
     [
         (layers.Normalization(), [[0.0], [1.0]], [[0.0], [5.0]]),
-        (layers.Discretization(num_bins=2), [[0.0], [1.0]], [[0.0], [5.0]]),
+        (layers.Discretization(num_bins=2), [[0.0], [1.0]], [[4.0], [5.0]]),
     ],
     ids=["Normalization", "Discretization"],
 )
