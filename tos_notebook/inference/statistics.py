@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..blocks.block import BLOCK_ROWS, Columns
+from ..blocks.sparse import at_once, dense_batches
 from ..common.arrays import Array
 
 Tokenize = Callable[[Columns], tuple[Array, ...]]
@@ -18,6 +19,9 @@ Counted = tuple[Any, tuple[int, int]]
 
 Moments = tuple[int, Array, Array]
 """Values; their mean, and the sum of squared differences from it."""
+
+NOTHING: Moments = (0, np.zeros(1), np.zeros(1))
+"""The moments of no values, of any width."""
 
 
 def counted(
@@ -77,17 +81,26 @@ def by_frequency(pair: Counted) -> tuple[int, Any]:
 
 
 def moments(whole: bool, blocks: Iterable[Columns]) -> Iterator[Moments]:
-    """Yield the moments of each block's numbers: of all, or for each place of the last axis."""
-    for (column,) in blocks:
-        width = 1 if whole or column.ndim < 2 else column.shape[-1]
-        values = np.asarray(column, np.float64).reshape(-1, width)
-        mean = values.mean(0)
-        yield len(values), mean, ((values - mean) ** 2).sum(0)
+    """Yield the moments of some rows at a time: of all numbers, or for each place of the last axis.
+
+    Parameters
+    ----------
+    whole : bool
+        Whether they are of all numbers.
+    blocks : iterable of Columns
+        Of one column.
+    """
+    for block in blocks:
+        for (column,) in dense_batches(block, at_once(block, BLOCK_ROWS)):
+            width = 1 if whole or column.ndim < 2 else column.shape[-1]
+            values = np.asarray(column, np.float64).reshape(-1, width)
+            mean = values.mean(0)
+            yield len(values), mean, ((values - mean) ** 2).sum(0)
 
 
 def joined(one: Moments, other: Moments) -> Moments:
     """Return the moments of both (Chan, Golub and LeVeque, 1979)."""
     count = one[0] + other[0]
+    share = other[0] / max(1, count)
     apart = other[1] - one[1]
-    mean = one[1] + apart * (other[0] / count)
-    return count, mean, one[2] + other[2] + apart**2 * (one[0] * other[0] / count)
+    return count, one[1] + apart * share, one[2] + other[2] + apart**2 * (one[0] * share)

@@ -128,6 +128,7 @@ def test_bad_rows_are_named_or_left_out(frame: Any) -> None:
         (layers.Normalization, "color", ShapeMismatch, "expected rows of float64"),
         (lambda: layers.Normalization(mean=0, variance=1), "age", ConfigError, "without mean="),
         (lambda: layers.Discretization([1.0]), "age", ConfigError, "with num_bins="),
+        (lambda: layers.Discretization(num_bins=1), "age", ConfigError, "at least 2, got 1"),
         (lambda: layers.Discretization(num_bins=2), "color", DataError, "expected numbers"),
     ],
 )
@@ -141,3 +142,162 @@ def test_what_does_not_fit_is_named(
 def test_rows_of_the_driver_are_for_keras_own_way(table: pd.DataFrame) -> None:
     with pytest.raises(DataError, match=r"got ndarray\. For data in the driver call layer\.adapt"):
         tos.adapt(layers.StringLookup(), table["color"].to_numpy(), "color")
+
+
+def with_bad(frame: Any, rows: int) -> Any:
+    """Return the rows with the age of as many as NaN; they lie in several partitions."""
+    from pyspark.sql import Window, functions
+
+    place = functions.row_number().over(Window.orderBy("text", "age"))
+    bad = functions.when(place <= rows, functions.lit(float("nan"))).otherwise(functions.col("age"))
+    return frame.withColumn("age", bad).repartition(3, "number")
+
+
+LEARNERS = [layers.Normalization, lambda: layers.Discretization(num_bins=4)]
+
+
+@pytest.mark.parametrize("make", LEARNERS)
+def test_rows_that_are_left_out_are_counted_over_all_partitions(
+    frame: Any, make: Callable[[], Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    some = with_bad(frame, 6)
+    with pytest.raises(DataError, match=r"at most 5 bad rows, got at least 6: .*'age'.*nan"):
+        tos.adapt(make(), tos.columns(some, "age", on_bad="skip:5"))
+    caplog.clear()
+    tos.adapt(make(), tos.columns(some, "age", on_bad="skip:6"))
+    assert "adapt: 6 bad rows of column 'age' were left out." in caplog.messages
+
+
+def test_a_vocabulary_has_as_many_bad_rows_as_allowed(
+    frame: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    from pyspark.sql import functions
+
+    some = frame.withColumn("color", functions.expr("nullif(color, 'red')"))
+    bad = some.where("color is null").count()
+    with pytest.raises(DataError, match=f"at most {bad - 1} bad rows, got at least {bad}"):
+        tos.adapt(layers.StringLookup(), tos.columns(some, "color", on_bad=f"skip:{bad - 1}"))
+    tos.adapt(layers.StringLookup(), tos.columns(some, "color", on_bad="skip"))
+    assert f"adapt: {bad} bad rows of column 'color' were left out." in caplog.messages
+
+
+@pytest.mark.parametrize("make", LEARNERS)
+def test_at_least_one_row_is_good(frame: Any, make: Callable[[], Any]) -> None:
+    from pyspark.sql import functions
+
+    none = frame.withColumn("age", functions.lit(float("nan")))
+    with pytest.raises(DataError, match="'age': expected at least one value, got none"):
+        tos.adapt(make(), tos.columns(none, "age", on_bad="skip"))
+
+
+@pytest.fixture(scope="module")
+def vectors(frame: Any) -> Any:
+    """Return 40 rows: wide vectors, narrow ones, and nested arrays, all of the same numbers."""
+    from pyspark.ml.linalg import Vectors
+
+    rows = []
+    for row in range(40):
+        wide = {row: 1.0, 1500: float(row)}
+        narrow = [float(row), 10.0 * row]
+        rows.append((Vectors.sparse(2000, wide), Vectors.dense(narrow), [narrow, narrow], narrow))
+    names = ["wide", "narrow", "nested", "flat"]
+    return frame.sparkSession.createDataFrame(rows, names).repartition(3)
+
+
+@pytest.mark.parametrize("axis", [-1, None])
+def test_wide_vectors_are_normalized_as_dense_ones(vectors: Any, axis: int | None) -> None:
+    dense = np.zeros((40, 2000))
+    dense[np.arange(40), np.arange(40)] = 1.0
+    dense[:, 1500] = np.arange(40)
+    expected = layers.Normalization(axis=axis)
+    expected.adapt(dense)
+    found = tos.adapt(layers.Normalization(axis=axis), vectors, "wide")
+    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(found.variance, expected.variance, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("column", ["narrow", "nested", "flat"])
+def test_boundaries_are_of_all_numbers_of_a_row(vectors: Any, column: str) -> None:
+    layer = layers.Discretization(num_bins=2, epsilon=0.001)
+    [middle] = tos.adapt(layer, vectors, column).bin_boundaries
+    numbers = np.concatenate([np.arange(40), 10 * np.arange(40)])
+    assert np.mean(numbers <= middle) == pytest.approx(0.5, abs=0.02)
+
+
+def test_boundaries_of_wide_vectors_count_their_zeros(vectors: Any) -> None:
+    layer = layers.Discretization(num_bins=3, epsilon=0.001)
+    assert tos.adapt(layer, vectors, "wide").bin_boundaries == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("bad", ["null", "double('nan')"])
+def test_boundaries_are_of_good_rows_alone(frame: Any, bad: str) -> None:
+    some = frame.selectExpr(f"if(number = 3, {bad}, age) as age")
+    with pytest.raises(DataError, match=r"'age', partition .* got (null|nan)\. Clean the data"):
+        tos.adapt(layers.Discretization(num_bins=4), some, "age")
+    kept = tos.adapt(
+        layers.Discretization(num_bins=4), tos.columns(some, "age", on_bad="skip")
+    ).bin_boundaries
+    good = tos.adapt(layers.Discretization(num_bins=4), frame.where("number != 3"), "age")
+    np.testing.assert_allclose(kept, good.bin_boundaries, atol=0.5)
+
+
+def without_jobs(frame: Any) -> Any:
+    """Return the rows behind an expression that fails whenever a job computes it."""
+    from pyspark.sql import functions
+
+    broken = functions.expr("if(number > -9, raise_error('a job ran'), '')")
+    number = broken.cast("int")
+    return frame.select(broken.alias("color"), broken.alias("text"), number.alias("number"))
+
+
+@pytest.mark.parametrize(
+    ("make", "column"),
+    [
+        (lambda: layers.StringLookup(vocabulary=["red"]), "color"),
+        (lambda: layers.IntegerLookup(vocabulary=[1]), "number"),
+        (lambda: layers.TextVectorization(vocabulary=["good"]), "text"),
+    ],
+)
+def test_a_layer_with_a_vocabulary_learns_none(
+    frame: Any, make: Callable[[], Any], column: str
+) -> None:
+    with pytest.raises(ConfigError, match=r"layer: expected a \w+ without vocabulary=.*Leave"):
+        tos.adapt(make(), without_jobs(frame), column)
+
+
+def test_a_feature_space_is_checked_before_its_first_job(frame: Any) -> None:
+    kinds = keras.utils.FeatureSpace
+    known = layers.StringLookup(vocabulary=["red"], output_mode="one_hot")
+    feature = kinds.feature("string", known, "one_hot")
+    space = kinds({"text": kinds.string_categorical(), "color": feature})
+    text = r"feature 'color': expected a StringLookup without vocabulary="
+    with pytest.raises(ConfigError, match=text):
+        tos.adapt(space, without_jobs(frame))
+
+
+def test_text_is_one_string_a_row(frame: Any, table: pd.DataFrame) -> None:
+    from pyspark.sql import functions
+
+    pairs = frame.withColumn("text", functions.array("text", "color"))
+    text = r"'text': expected one string a row for this layer, got arrays of shape \(2,\)\. Join"
+    with pytest.raises(DataError, match=text):
+        tos.adapt(layers.TextVectorization(), pairs, "text")
+    expected = layers.TextVectorization()
+    expected.adapt(table["text"].to_numpy())
+    single = frame.withColumn("text", functions.array("text"))
+    found = tos.adapt(layers.TextVectorization(), single, "text")
+    assert found.get_vocabulary() == expected.get_vocabulary()
+
+
+def test_a_layer_that_is_built_keeps_its_width(frame: Any, table: pd.DataFrame) -> None:
+    layer = layers.Normalization()
+    layer.build((None, 3))
+    text = r"'age, height': expected 3 values in the last axis.*, got 2\."
+    with pytest.raises(ShapeMismatch, match=text):
+        tos.adapt(layer, frame, ["age", "height"])
+    with pytest.raises(ShapeMismatch, match=r"'age': expected 3 values .* got 1\."):
+        tos.adapt(layer, frame, "age")
+    whole = layers.Normalization(axis=None)
+    whole.build((None, 3))
+    tos.adapt(whole, frame, "age")
+    np.testing.assert_allclose(whole.mean, table["age"].mean(), rtol=1e-5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -22,9 +23,10 @@ from ...data.dataframe import FrameColumns, columns
 from ...data.dataframe.quantiles import quantiles
 from ...data.described import is_frame
 from ...data.rdd import RddSource
-from ...errors import ConfigError, DataError
+from ...errors import ConfigError, DataError, ShapeMismatch
 from ...inference.servable import publish
 from ...inference.statistics import (
+    NOTHING,
     Tokenize,
     added,
     by_frequency,
@@ -37,6 +39,8 @@ from ...inference.statistics import (
 from ...inference.task import predict_published
 from ...runtime.eager import eagerly
 from ..export.serving import serve
+
+logger = logging.getLogger(__name__)
 
 SPECIAL = 2
 """Tokens that may be among the most frequent ones, but that the layer has a number for already."""
@@ -56,7 +60,7 @@ def adapt(layer: Any, data: Any, column: Any = None) -> Any:
         a column.
     data : DataFrame or FrameColumns
         Of Spark. What `tos_notebook.columns` returns, of one feature, also says what becomes of bad
-        rows.
+        rows: with ``on_bad="skip"`` a warning is logged that says how many were left out.
     column : str, Column, or sequence of them
         As `tos_notebook.columns` takes features; several for a ``Normalization`` of several
         numbers. None for a feature space.
@@ -66,7 +70,11 @@ def adapt(layer: Any, data: Any, column: Any = None) -> Any:
     ConfigError
         The layer learns nothing, or not in this way.
     DataError
-        The column is missing, has bad rows, or is of a type that the layer does not take.
+        The column is missing, has bad rows, more of them than allowed or nothing else, or is of a
+        type or shape that the layer does not take.
+    ShapeMismatch
+        Its numbers cannot be of the layer's dtype, or a layer that is built takes rows of another
+        width.
 
     Notes
     -----
@@ -79,13 +87,55 @@ def adapt(layer: Any, data: Any, column: Any = None) -> Any:
     """
     if isinstance(layer, keras.utils.FeatureSpace):
         return _adapt_space(layer, data)
-    kind = next((k for k in _ADAPT if isinstance(layer, k)), None)
-    if kind is None:
-        names = ", ".join(k.__name__ for k in (*_ADAPT, keras.utils.FeatureSpace))
-        raise ConfigError(f"layer: expected one of {names}, got {type(layer).__name__}.")
+    kind = _learner(layer, "layer")
     with spoken(), eagerly():
         _ADAPT[kind](layer, _described(data, column))
     return layer
+
+
+def _learner(layer: Any, what: str) -> Any:
+    """Return which of our kinds a layer is of; refuse one that was made with what it would learn.
+
+    Parameters
+    ----------
+    layer : keras.layers.Layer
+    what : str
+        What the user gave it as.
+    """
+    kind = next((k for k in _ADAPT if isinstance(layer, k)), None)
+    if kind is None:
+        names = ", ".join(k.__name__ for k in (*_ADAPT, keras.utils.FeatureSpace))
+        raise ConfigError(f"{what}: expected one of {names}, got {type(layer).__name__}.")
+    name = type(layer).__name__
+    if getattr(layer, "_has_input_vocabulary", False):
+        raise ConfigError(
+            f"{what}: expected a {name} without vocabulary=, which it would keep. Leave it out to "
+            "let the layer learn from the rows, or use the layer by itself, without adapting it."
+        )
+    if isinstance(layer, layers.Normalization):
+        _check_normalization(layer, what)
+    if isinstance(layer, layers.Discretization):
+        _check_discretization(layer, what)
+    return kind
+
+
+def _check_normalization(layer: Any, what: str) -> None:
+    if layer.input_mean is not None:
+        raise ConfigError(f"{what}: expected a Normalization without mean=, which it would keep.")
+    if layer.axis not in ((-1,), ()):
+        raise ConfigError(
+            f"{what}: expected a Normalization with axis=-1 or None, got axis={layer.axis}. Call "
+            "layer.adapt(values) with some of the rows."
+        )
+
+
+def _check_discretization(layer: Any, what: str) -> None:
+    if layer.num_bins is None or layer.num_bins < 2:
+        got = "bin_boundaries=" if layer.num_bins is None else layer.num_bins
+        raise ConfigError(
+            f"{what}: expected a Discretization with num_bins= of at least 2, got {got}. Only then "
+            "are there boundaries to learn."
+        )
 
 
 def _described(data: Any, column: Any) -> FrameColumns:
@@ -108,7 +158,11 @@ def _described(data: Any, column: Any) -> FrameColumns:
 
 
 def _adapt_space(space: Any, data: Any) -> Any:
-    for name in space._list_adaptable_preprocessors():
+    names = space._list_adaptable_preprocessors()
+    # Before the first job, which may take long.
+    for name in names:
+        _learner(space.preprocessors[name], f"feature {name!r}")
+    for name in names:
         adapt(space.preprocessors[name], data, name)
     # What its own adapt does afterwards.
     space._is_adapted = True
@@ -125,11 +179,31 @@ def _source(data: FrameColumns, dtype: str | None = None) -> RddSource:
     return source
 
 
+def _check_rows(source: RddSource, name: str, any_left: bool) -> None:
+    """Say how many rows the jobs over a column have left out; refuse too many, and no others."""
+    source.check_skipped()
+    skipped = sum(left_out.rows for left_out in source.skipped)
+    if skipped:
+        logger.warning("adapt: %d bad rows of column %r were left out.", skipped, name)
+    if not any_left:
+        raise DataError(f"Column {name!r}: expected at least one value, got none.")
+
+
 def _adapt_lookup(layer: Any, data: FrameColumns) -> None:
-    _learn(layer, data, None)
+    _learn(layer, data, _tokens_of(layer, data), None)
 
 
 def _adapt_text(layer: Any, data: FrameColumns) -> None:
+    lookup = layer._lookup_layer
+    source = _tokens_of(lookup, data)
+    shape = source.columns[0].shape
+    if shape not in ((), (1,)):
+        raise DataError(
+            f"Column {data.names[0]!r}: expected one string a row for this layer, got arrays of "
+            f"shape {shape}. Join them in Spark, such as with F.concat_ws, or give their strings "
+            "as they are to a StringLookup."
+        )
+
     def tokens(text: tf.Tensor) -> dict[str, tf.Tensor]:
         found = layer._preprocess(tf.reshape(text, [-1]))
         dense = found.to_tensor(b"") if isinstance(found, tf.RaggedTensor) else found
@@ -138,18 +212,22 @@ def _adapt_text(layer: Any, data: FrameColumns) -> None:
     sc = data.frame.sparkSession.sparkContext
     with temporary.directory("tos-adapt-") as folder:
         target = Path(folder, "tokens.zip")
-        serve(tokens, [("text", tf.TensorSpec([None], tf.string))], [], target)
+        serve(tokens, [("text", tf.TensorSpec([None, *shape], tf.string))], [], target)
         tokenize = partial(predict_published, publish(sc, target), task_cores(sc), BLOCK_ROWS)
-    _learn(layer._lookup_layer, data, tokenize)
+    _learn(lookup, data, source, tokenize)
 
 
-def _learn(lookup: Any, data: FrameColumns, tokenize: Tokenize | None) -> None:
-    """Give a lookup the counts that its own adapt would make of the rows."""
+def _tokens_of(lookup: Any, data: FrameColumns) -> RddSource:
+    """Return the rows that a lookup counts."""
     is_text = data.columns[data.names[0]].is_text
     if is_text != (lookup.vocabulary_dtype == "string"):
         wanted = "text" if lookup.vocabulary_dtype == "string" else "integers"
         raise DataError(f"Column {data.names[0]!r}: expected {wanted} for this layer.")
-    source = _source(data, None if is_text else "int64")
+    return _source(data, None if is_text else "int64")
+
+
+def _learn(lookup: Any, data: FrameColumns, source: RddSource, tokenize: Tokenize | None) -> None:
+    """Give a lookup the counts that its own adapt would make of the rows."""
     by_row = lookup.output_mode == "tf_idf"
     blocks = source.tasks(data.frame.sparkSession.sparkContext)
     pairs = blocks.mapPartitions(partial(counted, tokenize, by_row)).reduceByKey(added).persist()
@@ -160,8 +238,7 @@ def _learn(lookup: Any, data: FrameColumns, tokenize: Tokenize | None) -> None:
         found = tokens.collect() if most is None else tokens.top(most + SPECIAL, by_frequency)
     finally:
         pairs.unpersist()
-    if not found:
-        raise DataError(f"Column {data.names[0]!r}: expected at least one value, got none.")
+    _check_rows(source, data.names[0], bool(found))
     lookup.reset_state()
     keys = tf.constant([token for token, _ in found], lookup.vocabulary_dtype)
     lookup.token_counts.insert(keys, tf.constant([n for _, (n, _) in found], tf.int64))
@@ -172,34 +249,40 @@ def _learn(lookup: Any, data: FrameColumns, tokenize: Tokenize | None) -> None:
 
 
 def _adapt_normalization(layer: Any, data: FrameColumns) -> None:
-    if layer.input_mean is not None:
-        raise ConfigError("layer: expected a Normalization without mean=, which it would keep.")
-    if layer.axis not in ((-1,), ()):
-        raise ConfigError(
-            f"layer: expected a Normalization with axis=-1 or None, got axis={layer.axis}. Call "
-            "layer.adapt(values) with some of the rows."
-        )
     source = _source(data, "float64")
+    name, shape = data.names[0], source.columns[0].shape or (1,)
+    if layer.built:
+        _check_width(layer, name, shape[-1])
     blocks = source.tasks(data.frame.sparkSession.sparkContext)
-    whole = not layer.axis
-    count, mean, squares = blocks.mapPartitions(partial(moments, whole)).treeReduce(joined)
+    parts = blocks.mapPartitions(partial(moments, not layer.axis))
+    count, mean, squares = parts.treeAggregate(NOTHING, joined, joined)
+    _check_rows(source, name, count > 0)
     if not layer.built:
-        layer.build((None, *(source.columns[0].shape or (1,))))
+        layer.build((None, *shape))
     layer.adapt_mean.assign(np.reshape(mean, layer.adapt_mean.shape))
     layer.adapt_variance.assign(np.reshape(squares / count, layer.adapt_variance.shape))
     layer.finalize_state()
 
 
+def _check_width(layer: Any, name: str, width: int) -> None:
+    wanted = layer.adapt_mean.shape
+    if layer.axis and wanted != (width,):
+        raise ShapeMismatch(
+            f"Column {name!r}: expected {wanted[0]} values in the last axis, for which the layer "
+            f"is built, got {width}. Adapt a new layer, or give it columns of that width."
+        )
+
+
 def _adapt_discretization(layer: Any, data: FrameColumns) -> None:
-    if layer.num_bins is None:
-        raise ConfigError("layer: expected a Discretization with num_bins=, got bin_boundaries=.")
     name = data.names[0]
     if data.columns[name].is_text:
         raise DataError(f"Column {name!r}: expected numbers for this layer.")
+    source = _source(data, "float64")
+    spark = data.frame.sparkSession
     shares = [number / layer.num_bins for number in range(1, layer.num_bins)]
-    boundaries = quantiles(data.frame, data.columns[name], shares, layer.epsilon)
-    if len(boundaries) != len(shares):
-        raise DataError(f"Column {name!r}: expected at least one value, got none.")
+    blocks = source.tasks(spark.sparkContext)
+    boundaries = quantiles(spark, blocks, shares, layer.epsilon)
+    _check_rows(source, name, len(boundaries) == len(shares))
     layer.bin_boundaries = boundaries
 
 
