@@ -91,6 +91,7 @@ TEST = [
     "playwright>=1.50,<2",  # the live view in a browser, which it does not bring along
     "axe-playwright-python>=0.1.4,<0.2",  # what a screen reader would miss in the view
     "notebook>=7.4,<8",  # the live view in Jupyter Notebook, too
+    "datasets>=3,<6",  # Hugging Face's, as users have them
     "pillow>=11,<14",  # the README's animation, from screenshots
     "pyyaml>=6,<7",  # the manifests for Kubernetes
     "setuptools>=70.1",  # builds the wheel that the tests install

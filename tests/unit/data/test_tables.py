@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import tensorflow as tf
 
 from tos_notebook.archive.spec import FeedSpec
 from tos_notebook.data.chosen import chosen
@@ -136,39 +137,42 @@ def test_names_of_columns_need_a_table() -> None:
         chosen((np.ones(2), np.ones(2)), "a")
 
 
-def hugging_face(name: str, columns: dict[str, Any]) -> Any:
-    """Return what stands for a dataset of Hugging Face's, by its public methods."""
+@pytest.fixture(scope="module")
+def reviews() -> Any:
+    """A dataset of Hugging Face's, with a picture in each row."""
+    import datasets
 
-    class Stub(dict[str, Any]):
-        column_names = tuple(columns)
-
-        def select_columns(self, names: list[str]) -> Any:
-            return hugging_face(name, {each: columns[each] for each in names})
-
-        def with_format(self, kind: str) -> Any:
-            assert kind == "numpy"
-            return self
-
-        def __getitem__(self, key: Any) -> Any:
-            assert key == slice(None)
-            return columns
-
-    Stub.__name__, Stub.__module__ = name, "datasets.arrow_dataset"
-    return Stub(columns)
-
-
-def test_a_dataset_of_hugging_face_is_a_table() -> None:
-    data = hugging_face(
-        "Dataset", {"text": np.array(["a", "b"]), "label": np.array([0, 1]), "z": np.zeros(2)}
+    pixels = [np.full((2, 2, 3), value, np.uint8) for value in (0, 7)]
+    columns = {
+        "text": ["a", "b"],
+        "label": [0, 1],
+        "at": [0.1, 2.0**24 + 1],
+        "pair": [[0.1, 0.2], [0.3, 0.4]],
+        "picture": [{"bytes": tf.io.encode_png(one).numpy(), "path": None} for one in pixels],
+    }
+    data = datasets.Dataset.from_dict(columns)
+    return data.cast_column("label", datasets.ClassLabel(names=["bad", "good"])).cast_column(
+        "picture", datasets.Image()
     )
+
+
+def test_a_dataset_of_hugging_face_is_a_table(reviews: Any) -> None:
     text = FeedSpec("t", "string", (1,), part="inputs")
-    assert lists(chosen(data, "text", "label").arrays([text, Y])) == [[[b"a"], [b"b"]], [0, 1]]
+    assert lists(chosen(reviews, "text", "label").arrays([text, Y])) == [[[b"a"], [b"b"]], [0, 1]]
 
 
-@pytest.mark.parametrize(
-    ("kind", "text"),
-    [("DatasetDict", r"data\['train'\]"), ("IterableDataset", "which is streamed")],
-)
-def test_other_kinds_of_hugging_face_are_told_what_to_give(kind: str, text: str) -> None:
-    with pytest.raises(DataError, match=text):
-        chosen(hugging_face(kind, {"train": np.ones(1)}), "x")
+def test_columns_of_hugging_face_keep_their_digits_and_pictures_are_decoded(reviews: Any) -> None:
+    free = [FeedSpec(name, None, None, part="inputs") for name in ("at", "pair", "picture")]
+    at, pair, picture = chosen(reviews, ["at", "pair", "picture"]).arrays(free)
+    assert at.tolist() == [0.1, 2.0**24 + 1]
+    assert pair.tolist() == [[0.1, 0.2], [0.3, 0.4]]
+    assert (picture.shape, picture[1].max()) == ((2, 2, 2, 3), 7)
+
+
+def test_other_kinds_of_hugging_face_are_told_what_to_give(reviews: Any) -> None:
+    import datasets
+
+    with pytest.raises(DataError, match=r"data\['train'\]"):
+        chosen(datasets.DatasetDict({"train": reviews}), "text")
+    with pytest.raises(DataError, match="which is streamed"):
+        chosen(reviews.to_iterable_dataset(), "text")
