@@ -31,7 +31,7 @@ LINK_PLUGIN = mkdir -p $(PLUGINS) && ln -sfn $(CURDIR)/tos_notebook/labextension
 
 # What the classes of a Spark are after they were read and verified, which is half of its start.
 CLASSES := $(CURDIR)/$(VENV)/spark.jsa
-WITH_CLASSES := SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(CLASSES) -Xlog:disable"
+WITH_CLASSES := SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(CLASSES) -Xlog:disable -XX:TieredStopAtLevel=1"
 
 .PHONY: demo execute lab test test-mllib test-cluster test-faults bench docs audit frontend lint format setup clean
 .NOTPARALLEL:

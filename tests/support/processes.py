@@ -1,9 +1,8 @@
 """A pytest plug-in for three processes, `-n 3`, on a machine of two cores.
 
-Groups of tests that wait more than they compute run beside each other: those that start processes,
-browsers among them, those that execute notebooks and build the documentation, those that share a
-Spark, which are halved, and those that share a built package. Who is done with a group takes the
-next one, and the files of the others.
+Groups of tests run beside each other: those that share a Spark, which are halved, those that start
+processes, browsers among them, those that execute notebooks and build the documentation, and those
+that share a built package. Who is done with a group takes the next one, and the files of the others.
 """
 
 from __future__ import annotations
@@ -40,6 +39,8 @@ SHARE_A_SPARK = (
 
 SHARE_ANOTHER = (
     "tests/docs/",
+    "tests/integration/test_s",
+    "tests/integration/test_t",
     "tests/unit/inference/",
     "tests/unit/magics/test_connect.py",
     "tests/unit/magics/test_same_numbers.py",
@@ -56,18 +57,24 @@ BUILD_A_WHEEL = (
 )
 
 GROUPS = {
-    "processes": START_PROCESSES,
-    "documents": BUILD_DOCUMENTS,
     "spark": SHARE_A_SPARK,
     "another spark": SHARE_ANOTHER,
+    "processes": START_PROCESSES,
+    "documents": BUILD_DOCUMENTS,
     "wheel": BUILD_A_WHEEL,
 }
-"""The paths that each begins with, in the order in which they are handed out."""
+"""The paths that each begins with, in the order in which they are handed out: long ones first."""
 
 
 def group(nodeid: str) -> str:
-    """Return what a test is kept together with; nothing for a test that goes with its file."""
-    return next((name for name, paths in GROUPS.items() if nodeid.startswith(paths)), "")
+    """Return what a test is kept together with; nothing for a test that goes with its file.
+
+    Of several paths that it begins with, the longest one counts.
+    """
+    found = [
+        (len(p), name) for name, paths in GROUPS.items() for p in paths if nodeid.startswith(p)
+    ]
+    return max(found, default=(0, ""))[1]
 
 
 class Grouped(LoadScopeScheduling):

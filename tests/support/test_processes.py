@@ -25,9 +25,9 @@ def test_every_test_that_takes_a_shared_spark_is_in_a_group() -> None:
     assert [path for path in taking if not group(path)] == []
 
 
-def test_a_test_goes_with_the_first_group_that_names_it() -> None:
+def test_a_test_goes_with_the_group_that_names_it_best() -> None:
     assert group("tests/browser/test_panel.py::test_it") == "processes"
-    # The group that is listed first wins: a file may be taken out of a folder of another.
+    # A file may be taken out of a folder of another group.
     assert group("tests/integration/test_secret.py::test_it") == "processes"
     assert group("tests/integration/test_out.py::test_it") == "spark"
     assert group("tests/unit/test_layout.py::test_it") == ""

@@ -23,7 +23,7 @@ class Advice:
     """
 
     skip: str = 'tos.columns(..., on_bad="skip")'
-    fill: str = "tos.columns(..., pad={{{!r}: n}})"
+    fill: str = 'tos.columns(..., pad={{{!r}: "longest"}})'
 
 
 ADVICE = Advice()

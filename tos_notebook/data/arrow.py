@@ -144,6 +144,6 @@ class ArrowDecoder:
             fill = self.advice.fill.format(column.spec.name)
             return (
                 "The model takes any length, but one for all rows of a batch. Fill shorter rows up "
-                f"to the length n of the longest: {fill}."
+                f"to the longest, or to a length of your own: {fill}."
             )
         return f"Clean the data, or leave such rows out: {self.advice.skip}."

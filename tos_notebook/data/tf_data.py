@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -134,6 +135,7 @@ def _text(columns: tuple[ColumnSpec, ...]) -> str:
 
 
 def _make(make: Make, context: DatasetContext) -> Any:
+    _require_argument(make)
     dataset = make(context)
     if not isinstance(dataset, tf.data.Dataset):
         raise DataError(
@@ -141,6 +143,19 @@ def _make(make: Make, context: DatasetContext) -> Any:
         )
     require_end(dataset)
     return dataset
+
+
+def _require_argument(make: Make) -> None:
+    try:
+        inspect.signature(make).bind(None)
+    except TypeError:
+        raise DataError(
+            "Expected a function of one argument, which says for what partition the dataset is: "
+            f"def data(ctx): ...; got {getattr(make, '__name__', make)}{inspect.signature(make)}."
+        ) from None
+    except ValueError:
+        # Of what is not written in Python the arguments are unknown.
+        return
 
 
 def columns_of_records(

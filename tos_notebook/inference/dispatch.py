@@ -44,7 +44,7 @@ def predict(
         data = chosen(data, features or None)
         if isinstance(data, FrameByNames):
             data = data.columns(as_inputs(model.inputs))
-        data = data.stacked(model.inputs)
+        data = data.stacked(as_inputs(model.inputs))
         if len(data.names) != len(model.inputs):
             raise ShapeMismatch(
                 f"features: expected a column for each of "

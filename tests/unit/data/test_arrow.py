@@ -116,7 +116,11 @@ def test_the_first_bad_row_is_named_with_column_and_partition(
     ("last", "varies", "advice"),
     [
         ([5], False, 'leave such rows out: tos.columns(..., on_bad="skip").'),
-        ([5], True, "up to the length n of the longest: tos.columns(..., pad={'x': n})."),
+        (
+            [5],
+            True,
+            "up to the longest, or to a length of your own: tos.columns(..., pad={'x': \"longest\"}).",
+        ),
         ([5, None], True, 'leave such rows out: tos.columns(..., on_bad="skip").'),
     ],
 )

@@ -130,7 +130,7 @@ def test_spark_finds_the_longest_array_and_the_length_is_known_for_other_data(
     train = columns(people, "tokens", pad={"tokens": "longest"})
     assert train.pad == {"tokens": 4}
     assert fed(spark_context, train)[0][1] == [5, 0, 0, 0]
-    one = columns(people.where("size = 2"), "tokens", pad=train.pad)
+    one = columns(people.where("size(tokens) = 2"), "tokens", pad=train.pad)
     assert len(fed(spark_context, one)[0][0]) == 4
 
 

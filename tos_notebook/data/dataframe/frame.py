@@ -129,11 +129,11 @@ class FrameColumns(DataDescription):
             return self
         shape = getattr(inputs[0], "shape", None)
         parts = [self.columns[name] for name in self.features if name in self.columns]
-        alike = len({isinstance(column.kind, kinds.TEXT) for column in parts}) == 1
         scalars = all(kinds.depth_of(column.kind) == 0 for column in parts)
         fits = shape is None or shape in ((len(self.features),), (None,))
-        if not (fits and alike and scalars) or len(parts) != len(self.features):
+        if not (fits and scalars) or len(parts) != len(self.features):
             return self
+        # Says so if some are text.
         one = kinds.stacked(parts)
         return replace(self, columns={**self.columns, one.name: one}, features=(one.name,))
 

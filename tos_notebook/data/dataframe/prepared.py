@@ -99,6 +99,11 @@ class Prepared:
             A column has no flat arrays, or none of them has a value.
         """
         one_of("longer", longer, ("bad", "cut"))
+        if not isinstance(lengths, Mapping):
+            raise ConfigError(
+                f"pad: expected a length for each column, such as pad={{'tokens': {lengths!r}}}, "
+                f"got {lengths!r} alone."
+            )
         for name in lengths:
             kinds.check_flat(kinds.found(self.frame, name))
         longest = self._longest([name for name, n in lengths.items() if n == LONGEST])

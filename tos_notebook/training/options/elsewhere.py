@@ -28,6 +28,11 @@ _SET = {*(each.name for each in ACTIONS[Command.SET].arguments), "combiner", "pa
 
 _COMPILED = "belongs to the model: model.compile({name}=...)."
 
+_WEIGHTS = (
+    "belongs to the rows: tos.fit(tos.capture(model, weights=True), (x, y, weights)), or "
+    "tos.columns(df, ..., weight=...)."
+)
+
 _WORDS: Mapping[str, str] = {
     "optimizer": _COMPILED,
     "loss": _COMPILED,
@@ -39,8 +44,9 @@ _WORDS: Mapping[str, str] = {
     "num_proc": "is num_workers here.",
     "n_workers": "is num_workers here.",
     "class_weight": "belongs to the program: tos.capture(model, class_weight=...).",
-    "sample_weight": "belongs to the rows: tos.fit(tos.capture(model, weights=True), (x, y, "
-    "weights)), or tos.columns(df, ..., weight=...).",
+    "weight": _WEIGHTS,
+    "preprocess": "belongs to the program: tos.capture(model, preprocess=...).",
+    "sample_weight": _WEIGHTS,
 }
 """What other libraries have, and what to do here."""
 
