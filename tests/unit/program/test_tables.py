@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from functools import partial
 from typing import Any
 
 import keras
@@ -12,7 +13,7 @@ import tensorflow as tf
 from keras import layers
 
 from tests.unit.program.support import Lone, assert_same
-from tos_notebook.errors import UnsupportedProgram
+from tos_notebook.errors import CaptureError, UnsupportedProgram
 from tos_notebook.program.capture import capture
 from tos_notebook.program.keras.program import KerasProgram
 
@@ -107,3 +108,59 @@ def test_a_vocabulary_that_is_set_again_is_exported_again() -> None:
     assert program.export(columns) == first
     lookup.set_vocabulary(["b"])
     assert program.export(columns) != first
+
+
+class Nested(layers.Layer):
+    """Holds a lookup that is no layer of the model's own."""
+
+    def __init__(self, lookup: Any) -> None:
+        super().__init__()
+        self.held = {"lookup": lookup}
+
+    def call(self, x: Any) -> Any:
+        return self.held["lookup"](x)
+
+
+NEVER_ADAPTED = [
+    layers.StringLookup,
+    partial(layers.StringLookup, num_oov_indices=3),
+    partial(layers.TextVectorization, output_sequence_length=1),
+]
+
+
+@pytest.mark.parametrize("make", NEVER_ADAPTED)
+@pytest.mark.parametrize("place", ["layer", "preprocess", "nested"])
+def test_a_lookup_that_was_never_adapted_is_refused_by_name(make: Any, place: str) -> None:
+    lookup = make(name="colors")
+    if place == "preprocess":
+        inputs = keras.Input((1,))
+        program = capture(
+            compiled(inputs, inputs),
+            preprocess=lambda text: tf.cast(tf.reshape(lookup(text), [-1, 1]), tf.float32),
+        )
+    else:
+        words = keras.Input((1,), dtype="string")
+        found = (Nested(lookup) if place == "nested" else lookup)(words)
+        program = capture(compiled(words, layers.Rescaling(1.0)(found)))
+    with pytest.raises(CaptureError) as caught:
+        program.export([("string", (1,)), ("int64", ())])
+    text = str(caught.value)
+    assert f"{type(lookup).__name__} 'colors': expected a vocabulary, got none" in text
+    assert 'tos.adapt(layer, df, "column")' in text
+    assert "layer.set_vocabulary(words)" in text
+    lookup.adapt(["a", "b"])
+    program.export([("string", (1,)), ("int64", ())])
+
+
+def test_whole_numbers_that_were_never_adapted_are_refused_too() -> None:
+    numbers = keras.Input((1,), dtype="int64")
+    found = layers.IntegerLookup(num_oov_indices=2, name="zips")(numbers)
+    program = capture(compiled(numbers, layers.Rescaling(1.0)(found)))
+    with pytest.raises(CaptureError, match=r"IntegerLookup 'zips': expected a vocabulary"):
+        program.export([("int64", (1,)), ("int64", ())])
+
+
+def test_a_layer_that_needs_no_vocabulary_trains() -> None:
+    words = keras.Input((1,), dtype="string")
+    found = layers.Rescaling(1.0)(layers.Hashing(4)(words))
+    assert Lone(capture(compiled(words, found)), WORDS[:, None], LABELS).train(4).values

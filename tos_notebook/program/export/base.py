@@ -246,8 +246,13 @@ class Program(Predictor):
     @abstractmethod
     def _evaluate(self, columns: Sequence[Array], batch_size: int) -> Mapping[str, float]: ...
 
-    def require_measuring(self) -> None:
+    def require_measuring(self, columns: Sequence[ColumnSpec] = ()) -> None:
         """Refuse rows to measure, if the program cannot.
+
+        Parameters
+        ----------
+        columns : sequence of ColumnSpec, optional
+            Those of the rows; with them a step of the user's own is tried, too.
 
         Raises
         ------

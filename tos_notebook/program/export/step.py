@@ -14,6 +14,7 @@ from ...errors import ShapeMismatch, UnsupportedProgram
 from ...layout import Layout, ParameterSpec
 from ...runtime.eager import eagerly
 from .cut import Cut
+from .symbolic import graph_only
 
 BOUND_TO_THE_DRIVER = {
     "PyFunc": "a Python function",
@@ -123,6 +124,7 @@ class Step:
 def trace(
     apply: Callable[..., Outputs | tuple[Outputs, Sequence[tf.Tensor]]],
     columns: Sequence[tf.TensorSpec],
+    what: str = "the training step",
 ) -> Traced:
     """Trace what a step does with one batch.
 
@@ -133,13 +135,15 @@ def trace(
         name: scalar tensors. That of a step which is cut also returns the gradients.
     columns : sequence of tf.TensorSpec
         dtype and shape, batch dimension included, of each feed's data.
+    what : str
+        The step, for messages.
 
     Raises
     ------
     ShapeMismatch
         An output is not a scalar.
     UnsupportedProgram
-        The step holds an operation that only the driver can run.
+        The step holds an operation that only the driver can run, or uses Python on tensors.
     """
 
     def guarded(*batch: tf.Tensor) -> tuple[Outputs, Sequence[tf.Tensor]]:
@@ -151,7 +155,8 @@ def trace(
             refuse_driver_bound(operations(tf.compat.v1.get_default_graph()))
             raise
 
-    function = tf.function(guarded, autograph=False).get_concrete_function(*columns)
+    with graph_only(what):
+        function = tf.function(guarded, autograph=False).get_concrete_function(*columns)
     outputs, _ = function.structured_outputs
     for name, value in outputs.items():
         if not isinstance(value, tf.Tensor) or value.shape.rank not in (0, None):

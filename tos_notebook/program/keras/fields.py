@@ -12,6 +12,7 @@ import tensorflow as tf
 from ...archive.spec import FeedSpec
 from . import structure
 from .class_weights import ClassWeights
+from .serving import preprocessed
 
 
 class Fields:
@@ -84,7 +85,7 @@ class Fields:
         features = len(self.inputs)
         end = features + len(self.labels)
         x = structure.pack(self.struct, fed[:features])
-        x = x if self._preprocess is None else self._preprocess(x)
+        x = x if self._preprocess is None else preprocessed(self._model, self._preprocess, x)
         y = structure.pack(self._outputs, fed[features:end])
         weight = fed[end] if self._weight else None
         if training and self._class_weights is not None:

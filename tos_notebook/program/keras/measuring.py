@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import keras
 import tensorflow as tf
 
 from ...blocks.block import ColumnSpec, describe
@@ -13,6 +14,7 @@ from ...blocks.sparse import dense_batches
 from ...common.arrays import Array
 from ...runtime.eager import eagerly
 from ..export.serving import pack_measure, specs_of
+from ..export.symbolic import graph_only
 from ..graph.rebuild import ancestors
 from ..module.parts import mean_of
 from .structure import as_logs, require_call
@@ -30,6 +32,7 @@ class Measuring:
 
     def __init__(self, model: Any, read: Callable[[Sequence[tf.Tensor]], tuple[Any, ...]]) -> None:
         self._model = model
+        self._what = f"the test step of model {model.name!r}"
         self._read = read
         # For these columns and this state.
         self._compiled: tuple[tuple[ColumnSpec, ...], list[Any], Any] = (), [], None
@@ -40,15 +43,19 @@ class Measuring:
             # Of each of these, and the rows at the end; how many there are only a trace tells.
             self._totals = tf.Variable([0.0], shape=[None], dtype=tf.float64)
 
-    def require(self) -> None:
+    def require(self, columns: Sequence[ColumnSpec] = ()) -> None:
         """See `Program.require_measuring`."""
         require_call(self._model, "test_step", "leave the evaluation out")
+        if columns and type(self._model).test_step is not keras.Model.test_step:
+            # Only a step of the user's own may fail where the training step does not.
+            self._compile(tuple(columns))
 
     def pack(self, columns: Sequence[ColumnSpec], target: Path) -> None:
         """See `Program.pack_measure`."""
         self.require()
         weights = [weight.value for weight in self._model.weights]
-        pack_measure(self._step, columns, self._state, weights, self._reset, target)
+        with graph_only(self._what):
+            pack_measure(self._step, columns, self._state, weights, self._reset, target)
 
     def measured(self, sums: Sequence[Array]) -> Mapping[str, float]:
         """See `Program.measured`."""
@@ -74,7 +81,8 @@ class Measuring:
         # Whoever compiles the model again gives it other metrics.
         if known != columns or list(map(id, state)) != list(map(id, self._state())):
             step = tf.function(self._step, input_signature=specs_of(columns), autograph=False)
-            step.get_concrete_function()
+            with graph_only(self._what):
+                step.get_concrete_function()
             self._compiled = columns, self._state(), step
         return step
 

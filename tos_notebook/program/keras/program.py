@@ -177,7 +177,8 @@ class KerasProgram(Program):
 
         recorder = Recorder(held_by(self._model)) if self.gradients else None
         with as_one_optimizer():
-            traced = trace(recorder.recorded(self._apply) if recorder else self._apply, specs)
+            step = recorder.recorded(self._apply) if recorder else self._apply
+            traced = trace(step, specs, f"the training step of model {self._model.name!r}")
         if recorder is None:
             return traced, None
         exchanged = [w.value for w in self._exchanged]
@@ -278,9 +279,10 @@ class KerasProgram(Program):
             averaged = self._averages.finish()
         return averaged or any(weight.constraint is not None for weight in self._weights)
 
-    def require_measuring(self) -> None:
+    def require_measuring(self, columns: Sequence[ColumnSpec] = ()) -> None:
         """See `Program.require_measuring`."""
-        self._measuring.require()
+        with eagerly(), structure.named_plainly(self._model):
+            self._measuring.require(columns)
 
     def pack_measure(self, columns: Sequence[ColumnSpec], target: Path) -> None:
         """See `Program.pack_measure`."""

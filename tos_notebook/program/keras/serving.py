@@ -15,6 +15,7 @@ from ...common.arrays import Array
 from ...errors import CaptureError
 from ...runtime.eager import eagerly
 from ..export.serving import serve, specs_of
+from ..export.symbolic import graph_only
 from .structure import functional, leaves, named_plainly, pack, require_call
 
 
@@ -45,7 +46,8 @@ def serve_keras(
 
     def predict(*batch: tf.Tensor) -> Mapping[str, tf.Tensor]:
         x = pack(struct, batch)
-        found = model.predict_step((x if preprocess is None else preprocess(x),))
+        x = x if preprocess is None else preprocessed(model, preprocess, x)
+        found = model.predict_step((x,))
         found = found if finish is None else finish(found)
         if isinstance(found, Mapping):
             return _as_defined(model, found)
@@ -53,9 +55,21 @@ def serve_keras(
         return dict(zip(_names_of(model, len(flat)), flat, strict=True))
 
     names = [feed.name for feed in leaves(struct)]
-    with eagerly(), named_plainly(model):
+    with eagerly(), named_plainly(model), graph_only(f"the predict step of model {model.name!r}"):
         specs = zip(names, specs_of(columns), strict=True)
         serve(predict, list(specs), [weight.value for weight in model.weights], target)
+
+
+def preprocessed(model: Any, preprocess: Callable[[Any], Any], x: Any) -> Any:
+    """Return a model's input of what is fed, as the user's function makes it.
+
+    Raises
+    ------
+    UnsupportedProgram
+        The function uses Python on tensors.
+    """
+    with graph_only(f"preprocess= of model {model.name!r}"):
+        return preprocess(x)
 
 
 def _as_defined(model: Any, found: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:

@@ -31,6 +31,7 @@ from ..export.packing import export
 from ..export.saving import keras_file, model_checkpoint, saved_model, saved_module
 from ..export.serving import evaluated, means_of, pack_means, serve, specs_of
 from ..export.step import Optimizing, Step, layout_of, trace, values_of
+from ..export.symbolic import graph_only
 from .parts import (
     Found,
     arguments,
@@ -41,6 +42,9 @@ from .parts import (
 )
 
 Loss = Callable[..., Any]
+
+STEP = "the training step of the module"
+"""What is traced, for messages."""
 
 
 class ModuleProgram(Program):
@@ -111,7 +115,7 @@ class ModuleProgram(Program):
             self._inner = getattr(self._optimizer, "inner_optimizer", self._optimizer)
             self._scales = scales_of([self._optimizer])
             self._specs = [tf.TensorSpec(spec.shape, spec.dtype) for spec in feeds]
-            self._traced = trace(self._apply, self._specs)
+            self._traced = trace(self._apply, self._specs, STEP)
         self._sort(found)
 
     def _sort(self, found: Found) -> None:
@@ -166,15 +170,16 @@ class ModuleProgram(Program):
             counters = Counters([self._inner])
             recorder = Recorder([self._optimizer]) if self.gradients else None
             with counters.apart():
-                traced = trace(recorder.recorded(self._apply) if recorder else self._apply, specs)
+                step = recorder.recorded(self._apply) if recorder else self._apply
+                traced = trace(step, specs, STEP)
             cut = None
             if recorder is not None:
                 cut = recorder.cut(traced.function, self._exchanged, counters.apart)
             rate = None if rate is None else rate.value
             optimizing = Optimizing(rate, self._state, counters.restart)
-            step = Step(self._exchanged, traced, optimizing, counters.variables, cut=cut)
+            made = Step(self._exchanged, traced, optimizing, counters.variables, cut=cut)
             frames = collect(named_operations(graphs(traced.function.graph)))
-            export(step, self._spec(tuple(self._functions)), specs, frames, target)
+            export(made, self._spec(tuple(self._functions)), specs, frames, target)
 
     def _apply(self, *batch: tf.Tensor) -> dict[str, tf.Tensor]:
         fed = self._cast(batch)
@@ -265,7 +270,7 @@ class ModuleProgram(Program):
             return dict(found) if isinstance(found, Mapping) else {"output": found}
 
         named = zip([feed.name for feed in self.inputs], specs_of(columns), strict=True)
-        with eagerly():
+        with eagerly(), graph_only("predict= of the module"):
             serve(predict, list(named), self._values, target)
 
     def pack_measure(self, columns: Sequence[ColumnSpec], target: Path) -> None:

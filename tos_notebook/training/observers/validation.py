@@ -65,6 +65,7 @@ def validation_rows(sc: Any, data: Any, program: Program, place: str = "driver")
     program.require_measuring()
     source = as_rows(sc, data, 1, program.feeds, use="validation")
     check_columns(source.columns, program.feeds)
+    program.require_measuring(source.columns)
     pool = pool_of(sc)
     if place == "executors":
         if source.rows(0) is not None:
