@@ -43,6 +43,20 @@ def test_keras_model_learns_real_digits_and_holds_the_trained_weights(
     assert any((a != b).any() for a, b in zip(before, model.get_weights(), strict=True))
 
 
+def test_a_session_shows_how_far_its_run_is(
+    train: Train, digits: Digits, capsys: pytest.CaptureFixture[str]
+) -> None:
+    x, y, *_ = digits
+    session, seen = train(captured_classifier(), batch_size=50), list[Any]()
+    session.run((x, y), epochs=2, verbose=True, sinks=[seen.append])
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("epoch 2/2  milestones ")
+    assert last.endswith("finished")
+    assert isinstance(seen[-1], RunFinished)
+    session.run((x, y))
+    assert capsys.readouterr().out == ""
+
+
 def test_adam_learns_where_its_state_is_reset(train: Train, digits: Digits) -> None:
     import keras
 

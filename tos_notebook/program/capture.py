@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
+from pathlib import PurePath
 from typing import Any, TypeVar, cast
 
 from ..common.checks import did_you_mean
@@ -17,6 +18,12 @@ KEYWORDS = (
     *("session", "params", "learning_rate", "feed_dict", "predictions", "test_feed_dict"),
 )
 """What `capture` takes of one kind of model or another: of Keras, of modules, of graphs."""
+
+EXPECTED = (
+    "Expected a compiled Keras model, a tf.Module or variables with a loss and an optimizer, or a "
+    "train operation of a TF1-style graph"
+)
+"""What `capture` takes, for messages."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -98,12 +105,14 @@ def _capture_module(module: Any, options: dict[str, Any]) -> Program:
 
 
 def _capture_graph(train_op: Any, options: dict[str, Any]) -> Program:
-    if not is_graph_element(train_op):
+    # The name of an operation comes with the graph's session.
+    if isinstance(train_op, PurePath) or (isinstance(train_op, str) and "session" not in options):
+        path = str(train_op)
         raise CaptureError(
-            "Expected a compiled Keras model, a tf.Module or variables with a loss and an "
-            "optimizer, or a train operation of a TF1-style graph; got "
-            f"{train_op!r} of type {type(train_op).__name__}."
+            f"{EXPECTED}; got the text {path!r}. Load it first: keras.models.load_model({path!r})."
         )
+    if not is_graph_element(train_op):
+        raise CaptureError(f"{EXPECTED}; got {train_op!r} of type {type(train_op).__name__}.")
     from .graph.program import GraphOptions, GraphProgram
 
     _check_options(options, tuple(inspect.signature(GraphOptions).parameters), "A graph")

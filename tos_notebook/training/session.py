@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -23,6 +24,7 @@ from ..coordination.settings import Settings
 from ..data.chosen import chosen, like
 from ..errors import CaptureError, InvalidTransition, SessionClosed, TosError
 from ..program.export.base import Program
+from ..telemetry.progress import ProgressLine
 from ..transport.auth import new_secret
 from .checkpoint.writer import CheckpointWriter
 from .factory import RunFactory, RunRequest, asking, runs
@@ -256,12 +258,23 @@ class TrainingSession:
 
     @offers([each for name, each in _STARTED.items() if name != "epochs"])
     def run(
-        self, data: Any, epochs: int = 1, *, features: Any = None, label: Any = None, **options: Any
+        self,
+        data: Any,
+        epochs: int = 1,
+        *,
+        features: Any = None,
+        label: Any = None,
+        verbose: bool = False,
+        **options: Any,
     ) -> Run:
         """Train and wait for the end; an interrupt stops the run and keeps the weights.
 
-        Parameters and errors are those of `start` and `Run.wait`.
+        With `verbose` a line of text says how far the run is. The other parameters, and errors, are
+        those of `start` and `Run.wait`.
         """
+        if verbose:
+            sinks = _STARTED["sinks"].checked(options.get("sinks", ()))
+            options["sinks"] = (*sinks, ProgressLine(sys.stdout))
         with self._ask.patiently():
             run = self.start(data, epochs, features=features, label=label, **options)
         return wait_or_stop(run)

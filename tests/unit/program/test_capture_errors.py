@@ -14,6 +14,7 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
+import tos_notebook as tos
 from tests.unit.program.support import Lone
 from tos_notebook.blocks.block import ColumnSpec
 from tos_notebook.errors import CaptureError, ShapeMismatch, UnsupportedProgram
@@ -226,6 +227,16 @@ def test_a_session_that_is_none(graph: Graph) -> None:
 def test_what_is_neither_model_nor_graph(value: Any) -> None:
     with pytest.raises(CaptureError, match="Expected a compiled Keras model"):
         capture(value)
+
+
+@pytest.mark.parametrize("value", ["model.keras", Path("model.keras")])
+def test_the_file_of_a_model_is_to_be_loaded_first(value: Any) -> None:
+    with pytest.raises(CaptureError) as caught:
+        tos.fit(value, (np.ones((4, 2)), np.ones(4)), verbose=False)
+    text = str(caught.value)
+    assert text.startswith("Expected a compiled Keras model")
+    assert "got the text 'model.keras'. Load it first" in text
+    assert text.endswith("keras.models.load_model('model.keras').")
 
 
 def test_a_program_is_captured_already(graph: Graph) -> None:

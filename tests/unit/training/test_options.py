@@ -262,7 +262,7 @@ def test_a_resumed_run_takes_some_options(given: dict[str, Any], message: str) -
 
 def test_completion_finds_options_by_name() -> None:
     started = inspect.signature(TrainingSession.start).parameters.keys()
-    assert inspect.signature(TrainingSession.run).parameters.keys() == started
+    assert inspect.signature(TrainingSession.run).parameters.keys() == started | {"verbose"}
     assert "validation_data" in inspect.signature(tos.fit).parameters
     saved = inspect.signature(SavedRun.resume).parameters
     assert {*RESUMABLE, "data", "spark", "program", "combiner"} <= saved.keys()
@@ -301,6 +301,12 @@ def test_sinks_that_are_no_list_of_functions_are_refused_in_words(sinks: Any) ->
     ):
         with pytest.raises(ConfigError, match=r"sinks: expected a list of functions .* got .*"):
             call()
+
+
+@pytest.mark.parametrize("sinks", [print, None])
+def test_a_run_that_shows_how_far_it_is_refuses_such_sinks_too(sinks: Any) -> None:
+    with pytest.raises(ConfigError, match=r"sinks: expected a list of functions"):
+        TrainingSession.run(object(), (), sinks=sinks, verbose=True)
 
 
 def test_the_parts_of_federated_options_have_none_too() -> None:
@@ -370,7 +376,7 @@ def test_fit_refuses_options_before_spark_starts(
         (
             lambda: TrainingSession.start(None, None, verbose=True),
             "TrainingSession.start: unknown option 'verbose'. It is an option of tos.fit. Here: "
-            "run.show() in a notebook, or sinks=[...].",
+            "session.run(..., verbose=True), run.show() in a notebook, or sinks=[...].",
         ),
         (
             lambda: TrainingSession(None, None, num_workers=2),

@@ -52,7 +52,7 @@ _WORDS: Mapping[str, str] = {
 
 _FIT = {
     "wait": "session.run(...), which waits, or session.start(...), which does not",
-    "verbose": "run.show() in a notebook, or sinks=[...]",
+    "verbose": "session.run(..., verbose=True), run.show() in a notebook, or sinks=[...]",
 }
 """What only `fit` takes, and what a session has instead."""
 
