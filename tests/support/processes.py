@@ -2,7 +2,7 @@
 
 Groups of tests run beside each other: those that share a Spark, which are halved, those that start
 processes, browsers among them, those that execute notebooks and build the documentation, and those
-that share a built package. Who is done with a group takes the next one, and the files of the others.
+that share a built package. A process that is done with a group takes the next one, and other files.
 """
 
 from __future__ import annotations

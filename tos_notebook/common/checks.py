@@ -35,7 +35,7 @@ def not_negative(name: str, value: Any) -> int:
 def _at_least(least: int, name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ConfigError(
-            f"{name}: expected a whole number of at least {least}, got {value!r} "
+            f"{name}: expected a whole number of at least {least}, got {value!r:.60} "
             f"of type {type(value).__name__}."
         )
     return int(value)

@@ -143,7 +143,8 @@ class ArrowDecoder:
         if column.varies and reason.endswith(instead(column.lengths[-1])):
             fill = self.advice.fill.format(column.spec.name)
             return (
-                "The model takes any length, but one for all rows of a batch. Fill shorter rows up "
-                f"to the longest, or to a length of your own: {fill}."
+                f"Fill rows up to one length, such as that of the longest: {fill}. Or give a "
+                'length, and longer="cut".'
             )
-        return f"Clean the data, or leave such rows out: {self.advice.skip}."
+        classes = ", give the model an output for each class" if "classes" in reason else ""
+        return f"Clean the data{classes}, or leave such rows out: {self.advice.skip}."

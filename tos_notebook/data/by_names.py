@@ -42,11 +42,11 @@ def by_names(
     inputs = [port.name for port in ports if port.part == "inputs"]
     wanted = [port.name for port in ports if port.part == "labels"]
     known = set(columns)
-    if label is None and wanted and known.issuperset(wanted):
-        label = wanted
+    if label is None and wanted and known.issuperset(spelled := _as_spelled(wanted, columns)):
+        label = spelled
     if inputs and (label is not None or not wanted):
-        if known.issuperset(inputs):
-            return Chosen(inputs, label)
+        if known.issuperset(spelled := _as_spelled(inputs, columns)):
+            return Chosen(spelled, label)
         taken = _as_spelled(names_of(label), columns)
         others = [name for name in columns if name not in taken]
         if len(inputs) == 1 and others and all(map(is_number, others)):
@@ -59,12 +59,13 @@ def by_names(
     )
 
 
-def _as_spelled(names: Sequence[Any], columns: Sequence[str]) -> set[str]:
+def _as_spelled(names: Sequence[Any], columns: Sequence[str]) -> list[str]:
     """Return names as the columns have them: Spark finds one in upper and lower case alike."""
     spelled = {column.casefold(): column for column in columns}
-    return {
-        name if name in columns else spelled.get(str(name).casefold(), str(name)) for name in names
-    }
+    return [
+        str(name) if name in columns else spelled.get(str(name).casefold(), str(name))
+        for name in names
+    ]
 
 
 def has_labels(columns: Sequence[str], features: Any, label: Any, ports: Sequence[Field]) -> bool:
@@ -72,7 +73,7 @@ def has_labels(columns: Sequence[str], features: Any, label: Any, ports: Sequenc
     if features is not None or label is not None:
         return label is not None
     wanted = [port.name for port in ports if port.part == "labels"]
-    return bool(wanted) and set(columns).issuperset(wanted)
+    return bool(wanted) and set(columns).issuperset(_as_spelled(wanted, columns))
 
 
 def names_of(group: Any) -> tuple[Any, ...]:

@@ -56,6 +56,7 @@ def predict(
     if isinstance(data, dataframe.FrameColumns):
         from .dataframe import predict_frame
 
+        data = data.stacked(as_inputs(model.inputs))
         if model.fields == tuple(range(len(data.features))):
             data = data.of_inputs(model.inputs)
         return predict_frame(model, data, output, batch_size, target)

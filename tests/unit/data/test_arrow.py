@@ -116,15 +116,11 @@ def test_the_first_bad_row_is_named_with_column_and_partition(
     ("last", "varies", "advice"),
     [
         ([5], False, 'leave such rows out: tos.columns(..., on_bad="skip").'),
-        (
-            [5],
-            True,
-            "up to the longest, or to a length of your own: tos.columns(..., pad={'x': \"longest\"}).",
-        ),
+        ([5], True, """longest: tos.columns(..., pad={'x': "longest"}). Or give a"""),
         ([5, None], True, 'leave such rows out: tos.columns(..., on_bad="skip").'),
     ],
 )
-def test_a_row_of_another_length_is_to_be_filled_up_where_the_program_takes_any(
+def test_a_row_of_another_length_is_to_be_brought_to_theirs_where_lengths_vary(
     last: Any, varies: bool, advice: str
 ) -> None:
     array = pa.array([[1, 2], [3, 4], last], FLOATS)

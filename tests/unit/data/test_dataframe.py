@@ -144,7 +144,7 @@ def test_tokens_of_other_lengths_are_to_be_filled_up_not_left_out(
 ) -> None:
     frame = spark.createDataFrame([([1],), ([1, 2, 3],)], "s array<int>").coalesce(1)
     source = columns(frame, "s").source(spark_context, [FeedSpec("tokens", "int32", (None,))])
-    with pytest.raises(Exception, match=r"got 3 values in place of 1\. .*pad={'s': n}\)\."):
+    with pytest.raises(Exception, match=r"3 values in place of 1\. .*pad={'s': .longest.}"):
         source.tasks(spark_context).count()
 
 
@@ -429,6 +429,35 @@ def test_a_column_and_a_cast_of_it_are_two(people: Any, spark_context: Any) -> N
     assert both.features == {"l": "half", "r": "half (2)"}
 
 
+@pytest.mark.parametrize(
+    ("features", "shape", "error", "text"),
+    [
+        (["half", "number"], (3,), ShapeMismatch, r"as many columns as 'x' .* takes, 3; got 2"),
+        (["half", "pair"], (3,), DataError, r"'pair' is array<double>.*VectorAssembler"),
+        (["half", "name"], (2,), DataError, r"'name' is a string: expected numbers"),
+    ],
+)
+def test_columns_that_one_input_cannot_take_say_why(
+    people: Any, features: list[str], shape: tuple[int], error: type[Exception], text: str
+) -> None:
+    with pytest.raises(error, match=text):
+        columns(people, features).stacked([FeedSpec("x", "float32", shape, part="inputs")])
+
+
+def test_nested_arrays_fill_a_flat_input(people: Any, spark_context: Any) -> None:
+    nested = people.select(functions.array("pair", "pair").alias("grid"), "number").coalesce(1)
+    feed = FeedSpec("x", "float32", (4,), part="inputs")
+    source = as_source(spark_context, columns(nested, "grid"), 1, [feed])
+    ((grid,),) = rows_of(source, spark_context)  # type: ignore[arg-type]
+    assert grid[2].tolist() == [2.0, 1.0, 2.0, 1.0]
+
+
+def test_a_struct_with_more_than_numbers_in_it_says_to_name_its_parts(people: Any) -> None:
+    deep = people.select(functions.struct("number", "pair").alias("s"))
+    with pytest.raises(DataError, match=r"'s' is a struct in which 'pair' .* such as 's\.number'"):
+        columns(deep, "s")
+
+
 def test_one_column_is_expected_for_each_name(people: Any) -> None:
     with pytest.raises(DataError, match=r"Expected one column, got \*, which are 5"):
         columns(people, "*")
@@ -441,6 +470,8 @@ def test_a_label_in_another_case_is_no_feature(people: Any) -> None:
     label = FeedSpec("y", None, None, part="labels")
     found = chosen(people.select("half", "number"), None, "NUMBER").columns([port, label])
     assert (found.features, found.label) == (("half",), ("NUMBER",))
+    upper = FeedSpec("HALF", "float32", (1,), part="inputs")
+    assert chosen(people, None, "number").columns([upper, label]).features == ("half",)
 
 
 def test_a_map_is_refused_with_what_to_do(spark: Any) -> None:

@@ -201,7 +201,7 @@ def test_what_does_not_fit_is_refused_before_any_job(
         program.predict(frame, "pixels")
     with pytest.raises(DataError, match=r"name the columns as the model does: x\."):
         program.predict(frame.withColumnRenamed("x", "pixels"))
-    with pytest.raises(ShapeMismatch, match="a column for each of x; got x, id"):
+    with pytest.raises(DataError, match=r"'x' is array<double>: expected a number.* one input"):
         program.predict(frame, ["x", "id"])
     with pytest.raises(ConfigError, match="has a column 'name' already"):
         program.predict(frame, "x", output="name")

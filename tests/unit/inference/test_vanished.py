@@ -41,7 +41,7 @@ def test_files_that_vanished_are_an_error_of_the_data(
     for module in (evaluate, dispatch):
         monkeypatch.setattr(module, "active_context", Mock())
         monkeypatch.setattr(module, "as_rows", vanished)
-    data = Mock(known=Mock(return_value=None), looked_at=vanished)
+    data = Mock(known=Mock(return_value=None), looked_at=vanished, on_bad="raise")
     data.expressions.return_value = []
     with pytest.raises(DataError, match="could not make the rows") as caught:
         use(data, tmp_path)

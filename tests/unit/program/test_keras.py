@@ -379,6 +379,38 @@ def test_a_models_dtype_is_kept(dtype: str) -> None:
     assert model.get_weights()[0].dtype == dtype
 
 
+class Written(keras.Model):
+    """Computes by TensorFlow, which multiplies no doubles with floats."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.dense = layers.Dense(1)
+
+    def call(self, x: Any) -> Any:
+        return self.dense(tf.concat([x, tf.zeros_like(x, tf.float32)], axis=1))
+
+    def train_step(self, data: Any) -> dict[str, Any]:
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((y - self(x)) ** 2)
+        self.optimizer.apply(
+            tape.gradient(loss, self.trainable_variables), self.trainable_variables
+        )
+        return {"loss": loss}
+
+
+def test_doubles_come_to_a_step_of_ones_own_as_fit_makes_them() -> None:
+    x, y = rows(5).astype("float64"), rows(1, seed=2).astype("float64")
+    model = Written()
+    model.compile(keras.optimizers.SGD(0.1), jit_compile=False)
+    model(x[:1].astype("float32"))
+    program = capture(model)
+    lone = Lone(program, x, y)
+    lone.train(BATCH)
+    fit(model, x, y)
+    assert_same(list(lone.tensors.values()), model.get_weights(), rtol=1e-5)
+
+
 def test_adapted_normalisation_travels_with_its_integer_count() -> None:
     x = 5 + 3 * rows(5)
     normalise = layers.Normalization()

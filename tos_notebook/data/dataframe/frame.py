@@ -122,19 +122,24 @@ class FrameColumns(DataDescription):
     def stacked(self, ports: Sequence[Field]) -> FrameColumns:
         """Return the same, with one column in place of the features, if one input takes them all.
 
-        They must be single numbers, or single strings; else this returns itself.
+        Raises
+        ------
+        DataError
+            They are not all single numbers, or all single strings.
+        ShapeMismatch
+            There are more or fewer than the input takes.
         """
         inputs = [port for port in ports if port.part == "inputs"]
         if len(inputs) != 1 or len(self.features) < 2 or isinstance(self.features, Mapping):
             return self
+        one = kinds.stacked([self.columns[name] for name in self.features])
         shape = getattr(inputs[0], "shape", None)
-        parts = [self.columns[name] for name in self.features if name in self.columns]
-        scalars = all(kinds.depth_of(column.kind) == 0 for column in parts)
-        fits = shape is None or shape in ((len(self.features),), (None,))
-        if not (fits and scalars) or len(parts) != len(self.features):
-            return self
-        # Says so if some are text.
-        one = kinds.stacked(parts)
+        if shape is not None and None not in shape and math.prod(shape) != len(self.features):
+            raise ShapeMismatch(
+                f"features: expected as many columns as {inputs[0].name!r} of shape {shape} takes, "
+                f"{math.prod(shape)}; got {len(self.features)}: "
+                f"{', '.join(map(repr, self.features))}."
+            )
         return replace(self, columns={**self.columns, one.name: one}, features=(one.name,))
 
     def mapping(self, ports: Sequence[Field]) -> list[tuple[str, str]]:
@@ -292,11 +297,11 @@ class FrameColumns(DataDescription):
 
 
 def _shaped(lengths: Shape, feed: Feed | None) -> Shape:
-    """Return the shape of an input that takes as many values as a flat array has."""
+    """Return the shape of an input that takes as many values as an array has, if one is flat."""
     shape = () if feed is None or feed.shape is None else feed.shape
     whole = tuple(n for n in shape if n is not None)
-    fits = len(whole) == len(shape) > 1 and len(lengths) == 1
-    return whole if fits and math.prod(whole) == lengths[0] else lengths
+    fits = len(whole) == len(shape) > 0 < len(lengths) and 1 in (len(shape), len(lengths))
+    return whole if fits and math.prod(whole) == math.prod(lengths) else lengths
 
 
 def _say(ports: Sequence[Field]) -> bool:

@@ -85,7 +85,14 @@ def found(frame: Any, given: Any) -> Column:
         return Column(name, value, field.dataType)
     if isinstance(field.dataType, types.StructType) and field.dataType.names:
         parts = [value.getField(part).alias(part) for part in field.dataType.names]
-        return replace(stacked([found(frame, part) for part in parts]), name=name)
+        columns = [found(frame, part) for part in parts]
+        for column in columns:
+            if depth_of(column.kind):
+                raise DataError(
+                    f"Column {name!r} is a struct in which {column.name!r} is no single value. "
+                    f"Name what is to be fed, such as {name + '.' + field.dataType.names[0]!r}."
+                )
+        return replace(stacked(columns), name=name)
     kind, value = _as_numbers(value, field.dataType)
     column = Column(name, value, kind)
     check_type(column)
@@ -105,7 +112,8 @@ def stacked(columns: Sequence[Column]) -> Column:
         if not is_text and type(column.kind) not in DTYPES:
             raise DataError(
                 f"Column {column.name!r} is {column.kind.simpleString()}: expected a number, a "
-                "boolean or a string, to be fed with others in one input."
+                "boolean or a string, to be fed with others in one input. Join them in Spark, "
+                "such as with a VectorAssembler."
             )
     if len(set(are_text)) > 1:
         text = next(column.name for column in columns if isinstance(column.kind, TEXT))

@@ -16,7 +16,7 @@ from ...errors import CaptureError
 from ...runtime.eager import eagerly
 from ..export.serving import serve, specs_of
 from ..export.symbolic import graph_only
-from .structure import functional, leaves, named_plainly, pack, require_call
+from .structure import as_fit_does, functional, leaves, named_plainly, pack, require_call
 
 
 def serve_keras(
@@ -45,8 +45,10 @@ def serve_keras(
     require_call(model, "predict_step", "predict with one of its parts: tos.load_model(part)")
 
     def predict(*batch: tf.Tensor) -> Mapping[str, tf.Tensor]:
-        x = pack(struct, batch)
-        x = x if preprocess is None else preprocessed(model, preprocess, x)
+        if preprocess is None:
+            x = pack(struct, list(map(as_fit_does, batch, leaves(struct))))
+        else:
+            x = preprocessed(model, preprocess, pack(struct, batch))
         found = model.predict_step((x,))
         found = found if finish is None else finish(found)
         if isinstance(found, Mapping):

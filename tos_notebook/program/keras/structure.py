@@ -164,6 +164,13 @@ def is_built(model: Any) -> bool:
     return model.built or (bool(parts) and all(part.built for part in parts))
 
 
+def as_fit_does(tensor: tf.Tensor, feed: FeedSpec) -> tf.Tensor:
+    """Return doubles as Keras' ``fit`` makes them, where the model does not say what it takes."""
+    if tensor.dtype != tf.float64 or feed.dtype is not None:
+        return tensor
+    return tf.cast(tensor, keras.config.floatx())
+
+
 def pack(struct: Any, tensors: Sequence[Any]) -> Any:
     """Return tensors in a structure; one alone stays bare, as users feed it."""
     if not tensors:
