@@ -13,10 +13,12 @@ from ..blocks.feeds import Feed
 from ..blocks.naming import in_order
 from ..blocks.skips import Advice
 from ..common.arrays import STRING
+from ..data.by_names import as_inputs
 from ..data.dataframe import FrameColumns, columns
+from ..data.dataframe.frame import values_of
 from ..data.dataframe.kinds import quoted
 from ..data.images import is_encoded
-from ..errors import ConfigError, DataError
+from ..errors import ConfigError, DataError, ShapeMismatch
 from .params import PredictingParams
 
 ADVICE = Advice('handleInvalid="skip"', "in a stage before this one, in column {!r}")
@@ -32,7 +34,7 @@ def fed(
     """Return a stage's columns of a DataFrame, as training or prediction takes them.
 
     Flat columns get the shape of the model's input, and so do raw bytes; encoded images are
-    decoded.
+    decoded. Several columns for an only input are one array.
 
     Parameters
     ----------
@@ -54,24 +56,26 @@ def fed(
     """
     names = stage.features
     which = "inputCols" if stage.given("inputCols") else "featuresCol"
-    if len(names) != len(inputs):
+    together = len(inputs) == 1 < len(names)
+    if len(names) != len(inputs) and not together:
         raise ConfigError(
             f"{which}: expected a column for each input of the model "
-            f"({', '.join(feed.name for feed in inputs)}), got {', '.join(names)}. Give several "
-            "inputs a column each with inputCols; put several columns into one input with a "
-            "VectorAssembler."
+            f"({', '.join(feed.name for feed in inputs)}), got {', '.join(names)}."
         )
-    ordered = in_order(names, inputs, which, "Rename the columns.")
+    ordered = names if together else in_order(names, inputs, which, "Rename the columns.")
     kinds = {field.name: field.dataType for field in getattr(frame, "schema", ())}
     shapes = {
         name: shape
-        for name, feed in zip(ordered, inputs, strict=True)
-        if (shape := _shape(kinds.get(name), feed)) and not _are_encoded(frame, name, shape)
+        for name, feed in zip(ordered, inputs, strict=False)
+        if not together
+        and (shape := _shape(kinds.get(name), feed))
+        and not _are_encoded(frame, name, shape)
     }
     on_bad = "skip" if stage.getHandleInvalid() == "skip" else "raise"
     try:
         found = columns(frame, ordered, label, weight=weight, shapes=shapes, on_bad=on_bad)
-        given = {name: feed.dtype for name, feed in zip(ordered, inputs, strict=True)}
+        found = found.stacked(as_inputs(inputs)) if together else found
+        given = dict(zip(values_of(found.features), (feed.dtype for feed in inputs), strict=True))
         for name, column in found.columns.items():
             if column.is_text and given.get(name) != STRING:
                 raise DataError(
@@ -79,10 +83,10 @@ def fed(
                     "StringIndexer in a stage before this one."
                 )
         return replace(found, advice=ADVICE)
-    except DataError as error:
+    except (DataError, ShapeMismatch) as error:
         named = "".join(f", labelCol={name!r}" for name in label)
         named += "" if weight is None else f", weightCol={weight!r}"
-        raise DataError(f"{which}={names}{named}: {error}") from None
+        raise type(error)(f"{which}={names}{named}: {error}") from None
 
 
 def _shape(kind: Any, feed: Feed) -> tuple[int, ...]:

@@ -51,7 +51,8 @@ class TensorEstimator(Estimator, TrainingParams, Stored):
         A vector, an array, a number, raw bytes or images; flat ones get the shape of the model's
         input. Encoded images are decoded and scaled to it.
     inputCols : list of str
-        Instead of it for a model with several inputs: a column for each.
+        Instead of it for a model with several inputs: a column for each. Several columns of
+        numbers for an only input are one array.
     labelCol : str
         A number: for a classifier the class, whole, from 0. A vector or an array for a loss that
         takes one, such as ``categorical_crossentropy`` of one-hot values.

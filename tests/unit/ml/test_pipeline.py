@@ -173,6 +173,14 @@ def test_several_inputs_take_a_column_each(assembled: Any) -> None:
     assert estimator.fit(assembled).run.status.samples == 150
 
 
+def test_several_columns_of_numbers_are_one_input(flowers: Any) -> None:
+    fitted = tos.ml.TensorEstimator(model=two_classes(), inputCols=["a", "b"]).fit(flowers)
+    assert fitted.run.status.samples == 150
+    scored = fitted.transform(flowers).first()
+    expected = fitted.model.predict(np.array([[scored.a, scored.b]]), verbose=0)
+    np.testing.assert_allclose(scored.probability.toArray(), expected[0], rtol=1e-5)
+
+
 def test_rows_are_predicted_once_where_bad_ones_are_left_out(spark: Any, assembled: Any) -> None:
     bad = assembled.selectExpr("features", "label").limit(2)
     rows = [*bad.collect(), (DenseVector([float("nan"), 1.0]), 1.0)]

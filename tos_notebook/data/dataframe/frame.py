@@ -32,6 +32,9 @@ _GROUPS = {"features": "inputs", "label": "labels", "weight": "weight"}
 CAPTURE = " Capture the model with it: tos.capture(model, weights=True)."
 """What to do about a weight that the program does not take."""
 
+OWN_INPUT = " Name them: label=... A model that learns to return its input takes that as label."
+"""What to do about a label that is not there."""
+
 COMBINE = (
     " Say which go into which input, such as with features={{{0!r}: [{1}]}}: columns of numbers in "
     "one list are fed as one array."
@@ -317,6 +320,7 @@ def _check_count(what: str, names: Sequence[str], ports: Sequence[Field]) -> Non
     raise ShapeMismatch(
         f"{what}: expected {wanted}, got {', '.join(map(repr, names)) or 'none'}."
         + (CAPTURE if what == "weight" and names else "")
+        + (OWN_INPUT if what == "label" and not names else "")
         + (_combine(names, ports) if what == "features" and len(names) > len(ports) > 0 else "")
     )
 
