@@ -72,8 +72,9 @@ def differing(runs: Sequence[Comparable]) -> dict[str, list[str]]:
 def _own_rate(run: Comparable) -> dict[str, object]:
     """Return the learning rate of its program, where that is in force and known."""
     rate = getattr(getattr(run, "program", None), "learning_rate", None)
-    is_own = run.settings.learning_rate is None and rate is not None
-    return {"learning_rate": _round(rate)} if is_own else {}
+    if rate is None or run.settings.learning_rate is not None:
+        return {}
+    return {"learning_rate": _round(rate)}
 
 
 def _steered(run: Comparable) -> dict[str, object]:
