@@ -83,10 +83,12 @@ def fed(
                     "StringIndexer in a stage before this one."
                 )
         return replace(found, advice=ADVICE)
-    except (DataError, ShapeMismatch) as error:
+    except ShapeMismatch as error:
+        raise ShapeMismatch(f"{which}={names}: {error}") from None
+    except DataError as error:
         named = "".join(f", labelCol={name!r}" for name in label)
         named += "" if weight is None else f", weightCol={weight!r}"
-        raise type(error)(f"{which}={names}{named}: {error}") from None
+        raise DataError(f"{which}={names}{named}: {error}") from None
 
 
 def _shape(kind: Any, feed: Feed) -> tuple[int, ...]:
