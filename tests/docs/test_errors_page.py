@@ -109,6 +109,7 @@ def test_only_what_passes_others_words_on_has_none_of_its_own() -> None:
         ("data.lists", "DataError"),
         ("data.lists", "ShapeMismatch"),
         ("ml.columns", "DataError"),
+        ("ml.columns", "ShapeMismatch"),
         ("nodes.feeding", "ConfigError"),
         ("nodes.feeding", "WaitTimeout"),
         ("nodes.keeper", "ClusterUnreachable"),
