@@ -44,7 +44,7 @@ def build(model: Any, sc: Any, data: Any) -> None:
     Raises
     ------
     CaptureError
-        The model cannot be called on such a row.
+        The model cannot be called on such a row, or a layer of it has no vocabulary.
     DataError, ShapeMismatch, ConnectError
         See `as_source`.
     """
@@ -61,11 +61,18 @@ def build(model: Any, sc: Any, data: Any) -> None:
                 model.build((None, *rows.shape[1:]))
             model(rows)
     except Exception as error:
+        _refuse_unlearned(model)
         raise CaptureError(
             f"Model {model.name!r} has no weights yet, and cannot be called on rows like those of "
             f"the data, {_text(rows)}. Give it a keras.Input, or call it once on a batch. It "
             f"says: {error}"
         ) from error
+
+
+def _refuse_unlearned(model: Any) -> None:
+    from ..program.export.tables import refuse_unlearned
+
+    refuse_unlearned(model._flatten_layers(include_self=False))
 
 
 def _rows(sc: Any, data: Any) -> Any:

@@ -50,6 +50,9 @@ def graph_only(what: str) -> Iterator[None]:
     """
     try:
         yield
+    except UnsupportedProgram as error:
+        # It is said inside: what TensorFlow has called in between is left out.
+        raise UnsupportedProgram(*error.args) from None
     except (TypeError, AttributeError, NotImplementedError) as error:
         lines = re.sub(r"\x1b\[\d+m", "", str(error)).splitlines()
         said = next(filter(_NEEDS_VALUES.search, lines), None)

@@ -60,21 +60,42 @@ def _is_wanted(value: Any, handles: Container[int]) -> bool:
     return id(getattr(value, "_resource_handle", None)) in handles
 
 
+def refuse_unlearned(layers: Iterable[Any]) -> None:
+    """Refuse the first of these layers that looks up words and has learned none.
+
+    Raises
+    ------
+    CaptureError
+    """
+    for layer in layers:
+        if _is_empty(_table_of(layer)):
+            raise _unlearned(f"{type(layer).__name__} {layer.name!r}")
+
+
 def _refuse_empty(table: Any) -> None:
-    """Refuse a table that Keras makes for a layer until the layer has a vocabulary."""
-    if type(getattr(table, "_initializer", None)).__name__ != "NullInitializer":
+    if not _is_empty(table):
         return
     found = [each for each in gc.get_objects() if _looks_up(each, table)]
     # A layer that splits text holds another one, which the user has not made.
-    layer = max(found, key=lambda each: hasattr(each, "_lookup_layer"), default=None)
-    which = "A lookup layer" if layer is None else f"{type(layer).__name__} {layer.name!r}"
-    raise CaptureError(
+    refuse_unlearned(sorted(found, key=lambda each: not hasattr(each, "_lookup_layer")))
+    raise _unlearned("A lookup layer")
+
+
+def _unlearned(which: str) -> CaptureError:
+    return CaptureError(
         f"{which}: expected a vocabulary, got none. Before the model is captured or trained, call "
         'tos.adapt(layer, df, "column"), layer.adapt(values) or layer.set_vocabulary(words).'
     )
 
 
+def _is_empty(table: Any) -> bool:
+    """Return whether a table is what Keras makes for a layer until that has a vocabulary."""
+    return type(getattr(table, "_initializer", None)).__name__ == "NullInitializer"
+
+
+def _table_of(layer: Any) -> Any:
+    return getattr(getattr(layer, "_lookup_layer", layer), "lookup_table", None)
+
+
 def _looks_up(value: Any, table: Any) -> bool:
-    if not issubclass(type(value), keras.Layer):
-        return False
-    return getattr(getattr(value, "_lookup_layer", value), "lookup_table", None) is table
+    return issubclass(type(value), keras.Layer) and _table_of(value) is table
