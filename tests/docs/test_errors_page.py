@@ -113,6 +113,7 @@ def test_only_what_passes_others_words_on_has_none_of_its_own() -> None:
         ("nodes.feeding", "ConfigError"),
         ("nodes.feeding", "WaitTimeout"),
         ("nodes.keeper", "ClusterUnreachable"),
+        ("program.export.symbolic", "UnsupportedProgram"),
         ("training.lifecycle", "TosError"),
         ("testing.combiners", "CombinerCheckFailed"),
         ("testing.strategies", "StrategyCheckFailed"),

@@ -269,8 +269,8 @@ class TrainingSession:
     ) -> Run:
         """Train and wait for the end; an interrupt stops the run and keeps the weights.
 
-        With `verbose` a line of text says how far the run is. All other parameters and errors
-        are those of `start` and `Run.wait`.
+        With `verbose` a line of text says how far the run is.
+        Other parameters and errors are those of `start` and `Run.wait`.
         """
         if verbose:
             sinks = _STARTED["sinks"].checked(options.get("sinks", ()))
