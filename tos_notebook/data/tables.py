@@ -5,19 +5,23 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..blocks.block import ColumnSpec
 from ..blocks.feeds import Feed
 from ..blocks.naming import Field, Named, by_key, in_order
 from ..blocks.source import DataSource
 from ..common.arrays import Array, is_text
 from ..common.checks import did_you_mean
 from ..errors import DataError, ShapeMismatch
+from ..runtime.eager import eagerly
 from .by_names import as_inputs, by_names, has_labels, names_of
 from .described import DataDescription
 from .held import held
+from .images import bad_images, image_spec, pixels_of
 from .parts import as_column, fitted
 from .series import is_pandas_frame, names_in, stacked, values_of
 
@@ -41,8 +45,14 @@ class Table:
         self.columns = tuple(columns)
 
     @abstractmethod
-    def values(self, name: str) -> Array:
-        """Return a column's values; see `tos_notebook.data.series.values_of`."""
+    def values(self, name: str, port: Field | None = None) -> Array:
+        """Return a column's values, also as those of images that are scaled to a port.
+
+        Raises
+        ------
+        DataError, ShapeMismatch
+            See `tos_notebook.data.series.values_of`.
+        """
 
     def checked(self, name: Any) -> str:
         """Return a column's name.
@@ -68,7 +78,7 @@ class PandasTable(Table):
         super().__init__(list(self._names))
         self._frame = frame
 
-    def values(self, name: str) -> Array:
+    def values(self, name: str, port: Field | None = None) -> Array:
         """See `Table.values`."""
         return values_of(self._frame[self._names[name]], f"Column {name!r}")
 
@@ -80,14 +90,36 @@ class HuggingFaceTable(Table):
         super().__init__(dataset.column_names)
         self._dataset = dataset
 
-    def values(self, name: str) -> Array:
+    def values(self, name: str, port: Field | None = None) -> Array:
         """See `Table.values`."""
+        shape = getattr(port, "shape", None) or ()
+        kind = type(self._dataset.features[name])
+        if kind.__name__ == "Image" and len(shape) == 3 and None not in shape:
+            return self._scaled(name, kind, image_spec(name, shape, getattr(port, "dtype", None)))
         what, one = f"Column {name!r}", self._dataset.select_columns([name])
-        if type(self._dataset.features[name]).__name__ in PLAIN:
+        if kind.__name__ in PLAIN:
             # Its own arrays of numpy have fewer digits, or take more memory.
             return values_of(one.with_format("arrow")[:][name].to_pandas(), what)
         values: Array = as_column(one.with_format("numpy")[:][name], what)
         return values
+
+    def _scaled(self, name: str, kind: Any, spec: ColumnSpec) -> Array:
+        """Return images, each of its own size, as those that an input takes."""
+        import pyarrow as pa
+
+        encoded = self._dataset.select_columns([name]).cast_column(name, kind(decode=False))
+        rows = encoded.with_format("arrow")[:][name].to_pylist()
+        content = pa.array([row and (row["bytes"] or _read(row["path"])) for row in rows])
+        with eagerly():
+            pixels = pixels_of(content, spec)
+            if pixels is None:
+                row, reason = next(iter(bad_images(content, spec).items()))
+                raise DataError(f"Column {name!r}, row {row}: expected an image, got {reason}.")
+        return pixels
+
+
+def _read(path: str) -> bytes:
+    return Path(path).read_bytes()
 
 
 def table_of(data: Any) -> Table | None:
@@ -224,9 +256,12 @@ class TableColumns(DataDescription):
                 f"{', '.join(str(name) for one in places for name in one)}. Say which go into "
                 f"which input, such as with {what}={{{ports[0].name!r}: [...]}}."
             )
-        return [self._one([str(name) for name in names]) for names in places]
+        return [
+            self._one([str(name) for name in names], port)
+            for names, port in zip(places, ports or [None] * len(places), strict=True)
+        ]
 
-    def _one(self, names: Sequence[str]) -> Array:
+    def _one(self, names: Sequence[str], port: Any) -> Array:
         if len(names) == 1:
-            return self.table.values(names[0])
+            return self.table.values(names[0], port)
         return stacked({name: self.table.values(name) for name in names})

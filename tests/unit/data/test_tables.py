@@ -169,6 +169,16 @@ def test_columns_of_hugging_face_keep_their_digits_and_pictures_are_decoded(revi
     assert (picture.shape, picture[1].max()) == ((2, 2, 2, 3), 7)
 
 
+def test_pictures_of_hugging_face_are_scaled_to_the_input(reviews: Any) -> None:
+    port = FeedSpec("picture", "float32", (4, 6, 1), part="inputs")
+    (picture,) = chosen(reviews, ["picture"]).arrays([port])
+    assert (picture.shape, picture.dtype) == ((2, 4, 6, 1), np.float32)
+    assert picture[1].max() == pytest.approx(7, abs=0.5)
+    broken = reviews.map(lambda row: {"picture": {"bytes": b"no picture", "path": None}})
+    with pytest.raises(DataError, match="'picture', row 0: expected an image, got 10 bytes"):
+        chosen(broken, ["picture"]).arrays([port])
+
+
 def test_other_kinds_of_hugging_face_are_told_what_to_give(reviews: Any) -> None:
     import datasets
 
