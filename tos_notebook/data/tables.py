@@ -256,10 +256,10 @@ class TableColumns(DataDescription):
                 f"{', '.join(str(name) for one in places for name in one)}. Say which go into "
                 f"which input, such as with {what}={{{ports[0].name!r}: [...]}}."
             )
-        given: Sequence[Any] = ports or [None] * len(places)
+        taken: Sequence[Any] = ports or [None] * len(places)
         return [
             self._one([str(name) for name in names], port)
-            for names, port in zip(places, given, strict=True)
+            for names, port in zip(places, taken, strict=True)
         ]
 
     def _one(self, names: Sequence[str], port: Any) -> Array:
