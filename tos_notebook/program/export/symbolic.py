@@ -18,7 +18,7 @@ from ...errors import UnsupportedProgram
 _NUMPY = "numpy|item|tolist|astype|reshape|copy|size|T|mean|sum|min|max|argmax|any|all"
 
 _NEEDS_VALUES = re.compile(
-    r"not ['\"]?SymbolicTensor|[Ss]ymbolic (`?tf\.)?Tensor|SymbolicTensor\.__format__"
+    r"not ['\"]?SymbolicTensor|(?i:symbolic) (`?tf\.)?Tensor|SymbolicTensor\.__format__"
     r"|'SymbolicTensor' object cannot be interpreted|Tensor is unhashable"
     rf"|SymbolicTensor'? object has no attribute '({_NUMPY})'|numpy\(\) is only available"
 )

@@ -86,7 +86,8 @@ class Fields:
         end = features + len(self.labels)
         # Of what comes to be prepared the user says what it becomes.
         kept = features if self._preprocess is not None else 0
-        fed = [*fed[:kept], *map(structure.as_fit_does, fed[kept:], self.all[kept:])]
+        rest = structure.as_fit_does(self._model, fed[kept:], self.all[kept:])
+        fed = [*fed[:kept], *rest]
         x = structure.pack(self.struct, fed[:features])
         x = x if self._preprocess is None else preprocessed(self._model, self._preprocess, x)
         y = structure.pack(self._outputs, fed[features:end])

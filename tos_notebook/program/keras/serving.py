@@ -46,7 +46,7 @@ def serve_keras(
 
     def predict(*batch: tf.Tensor) -> Mapping[str, tf.Tensor]:
         if preprocess is None:
-            x = pack(struct, list(map(as_fit_does, batch, leaves(struct))))
+            x = pack(struct, as_fit_does(model, batch, leaves(struct)))
         else:
             x = preprocessed(model, preprocess, pack(struct, batch))
         found = model.predict_step((x,))

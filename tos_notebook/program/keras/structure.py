@@ -164,11 +164,21 @@ def is_built(model: Any) -> bool:
     return model.built or (bool(parts) and all(part.built for part in parts))
 
 
-def as_fit_does(tensor: tf.Tensor, feed: FeedSpec) -> tf.Tensor:
-    """Return doubles as Keras' ``fit`` makes them, where the model does not say what it takes."""
-    if tensor.dtype != tf.float64 or feed.dtype is not None:
-        return tensor
-    return tf.cast(tensor, keras.config.floatx())
+def as_fit_does(
+    model: Any, tensors: Sequence[tf.Tensor], feeds: Sequence[FeedSpec]
+) -> list[tf.Tensor]:
+    """Return doubles as Keras' ``fit`` makes them, where the model does not say what it takes.
+
+    A model of doubles gets them as they are.
+    """
+    if any(weight.dtype == "float64" for weight in model.weights):
+        return list(tensors)
+    return [
+        tf.cast(tensor, keras.config.floatx())
+        if tensor.dtype == tf.float64 and feed.dtype is None
+        else tensor
+        for tensor, feed in zip(tensors, feeds, strict=False)
+    ]
 
 
 def pack(struct: Any, tensors: Sequence[Any]) -> Any:
