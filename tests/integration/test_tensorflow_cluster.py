@@ -197,6 +197,24 @@ def test_a_node_that_is_lost_before_all_are_there_is_an_error_when_no_other_take
         cluster.stop()
 
 
+def test_nodes_outlive_the_daemon_that_spark_starts_python_workers_with(
+    spark_context: Any,
+) -> None:
+    def end_daemon(_: int) -> None:
+        # As Spark does when it cancels a task that waits for a new Python worker.
+        os.kill(os.getppid(), signal.SIGTERM)
+        until(lambda: False, 60)
+
+    with (
+        own_python_workers(spark_context, "of a daemon that ends"),
+        running(spark_context, square, nodes=1, input_mode=InputMode.SPARK) as cluster,
+    ):
+        with pytest.raises(Exception, match="Python worker exited"):
+            spark_context.parallelize([1], 1).foreach(end_daemon)
+        assert cluster.inference(spark_context.parallelize([2, 3], 1)).collect() == [4, 9]
+        assert states(cluster) == {"worker:0": "running"}
+
+
 def test_parameter_servers_end_when_all_workers_have(
     spark_context: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -287,7 +305,8 @@ def test_the_first_worker_shows_tensorboard_as_long_as_the_cluster_runs(
     with running(spark_context, main, input_mode=InputMode.SPARK, **given) as cluster:
         url = cluster.tensorboard_url()
         until(lambda: b"TensorBoard" in page(url), 60.0)
-    assert page(url) == b""
+    # The cluster has ended when its nodes have; what shows them ends after the first one.
+    until(lambda: page(url) == b"", 60.0)
 
 
 def page(url: str) -> bytes:

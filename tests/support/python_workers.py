@@ -10,15 +10,17 @@ NAME = "TOS_TESTS_WORKERS"
 
 
 @contextmanager
-def own_python_workers(sc: Any) -> Iterator[Any]:
+def own_python_workers(sc: Any, name: str = "nodes") -> Iterator[Any]:
     """Let tasks run in Python workers in which no other test has run TensorFlow.
 
     A node of a TensorFlow cluster is a fork of such a worker. Where its threads run, a node is a
     new Python that imports TensorFlow again; tests/unit/nodes/test_spawn.py starts nodes both ways.
     """
     # Spark has other workers, and another process that forks them, for another environment.
-    sc.environment[NAME] = "nodes"
+    before = dict(sc.environment)
+    sc.environment[NAME] = name
     try:
         yield sc
     finally:
-        del sc.environment[NAME]
+        sc.environment.clear()
+        sc.environment.update(before)

@@ -7,9 +7,8 @@ runs none of the user's code: it hears the driver, and reports, whatever that co
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +22,7 @@ from .kept import Kept, KeptHere
 from .plan import NodePlan
 from .ports import hold_port
 from .roster import FAILED, LOST
-from .spawn import Process, close_inherited, may_fork, start
+from .spawn import Process, may_fork, start
 from .talk import Talk, open_talk
 
 BEAT = 0.5
@@ -59,6 +58,8 @@ class Keeper:
         The process that has started the calling one: the same for all tasks of an executor.
     task : (int, int), optional
         Spark's numbers of the stage and of the task attempt that has started the node.
+    orphaned : callable
+        Whether the executor has ended without this process.
     """
 
     plan: NodePlan
@@ -69,6 +70,7 @@ class Keeper:
     fork: bool = field(default_factory=may_fork)
     parent: int = field(default_factory=os.getppid)
     task: tuple[int, int] | None = field(default_factory=lambda: spark_task())
+    orphaned: Callable[[], bool] = lambda: False
 
     def run(self, registered: Callable[[], object] = lambda: None) -> None:
         """Start the node, and stay until it has ended.
@@ -164,6 +166,8 @@ class Keeper:
             return
         started = closed = False
         while not node.ended:
+            if self.orphaned():
+                raise WorkerError("The executor of the node has ended.")
             beat = {"beat": BEAT, "running": started, "closed": closed}
             answer, _ = talk.ask({**beat, **node.news(), **of_board()})
             if answer.get("stop"):
@@ -217,59 +221,3 @@ def spark_task() -> tuple[int, int] | None:
 def executor_token(host: str, parent: int) -> str:
     """Return what all Python workers of one executor share: their host and their parent."""
     return f"{host}/{parent}"
-
-
-def detach(keeper: Keeper, registered: Callable[[], object]) -> None:
-    """Keep a node in a process that outlives the calling Spark task.
-
-    Parameters
-    ----------
-    keeper : Keeper
-    registered : callable
-        Called here when the driver knows the node.
-
-    Raises
-    ------
-    WorkerError
-        It did not come so far.
-    """
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(reader)
-        code = 1
-        try:
-            if os.fork() == 0:
-                _keep_detached(keeper, writer)
-            code = 0
-        finally:
-            os._exit(code)
-    os.close(writer)
-    os.waitpid(child, 0)
-    with os.fdopen(reader, "rb") as pipe:
-        said = pipe.read()
-    if said != b"ok":
-        raise WorkerError(said.decode("utf-8", "replace") or "The node's keeper did not begin.")
-    registered()
-
-
-def _keep_detached(keeper: Keeper, writer: int) -> None:
-    code, pipe = 1, os.fdopen(writer, "wb", 0)
-    try:
-        close_inherited({writer})
-
-        def tell() -> None:
-            pipe.write(b"ok")
-            pipe.close()
-
-        keeper.run(tell)
-        code = 0
-    except BaseException as error:
-        # Closed once the task has ended: the number may be another file's by now.
-        with suppress(OSError, ValueError):
-            pipe.write(str(error).encode())
-        # What has failed in a node that the driver knows, the driver says. This may be its cell.
-        if not (pipe.closed and isinstance(error, WorkerError)):
-            sys.stderr.write(f"{error}\n")
-    finally:
-        os._exit(code)

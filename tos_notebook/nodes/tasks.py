@@ -23,9 +23,10 @@ from ..wire.messages import Refused
 from ..wire.refusals import error_of
 from .blocks import RowsMissing
 from .body import Main
+from .detached import detach
 from .feeding import Feeding, no_results
 from .inbox import TURN
-from .keeper import Claim, Keeper, detach, executor_token, no_claim
+from .keeper import Claim, Keeper, executor_token, no_claim
 from .plan import NodePlan, ServerAddress
 from .talk import Talk, open_talk
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -18,7 +19,7 @@ import pytest
 
 from tests.unit.worker.support import until
 from tos_notebook.errors import WorkerError
-from tos_notebook.nodes import keeper as keepers
+from tos_notebook.nodes import detached
 from tos_notebook.nodes.body import Body
 from tos_notebook.nodes.hub import Hub
 from tos_notebook.nodes.kept import LONGEST_PART, Kept, KeptHere
@@ -142,9 +143,27 @@ def test_what_fails_in_a_node_is_said_once(
             tell()
         raise WorkerError("mine")
 
-    monkeypatch.setattr(keepers, "close_inherited", lambda kept: None)
+    monkeypatch.setattr(detached, "close_inherited", lambda kept: None)
     monkeypatch.setattr(os, "_exit", lambda code: None)
     reader, writer = os.pipe()
-    keepers._keep_detached(MagicMock(run=run), writer)
+    detached._keep_detached(MagicMock(run=run), writer, 0)
     os.close(reader)
     assert capsys.readouterr().err.startswith("mine") is not known
+
+
+def test_a_detached_keeper_knows_when_its_executor_has_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    java = shutil.copy(shutil.which("sleep") or "", tmp_path / "java")
+    monkeypatch.setattr(os, "setpgid", lambda pid, group: None)
+    keeper = MagicMock()
+    with subprocess.Popen([java, "600"]) as jvm:
+        try:
+            # Its name is this process's until it has begun.
+            until(lambda: detached.jvm_of(jvm.pid) == jvm.pid)
+            detached._leave_group(keeper, jvm.pid)
+            assert not keeper.orphaned()
+        finally:
+            jvm.kill()
+    assert keeper.orphaned()
+    assert detached.jvm_of(jvm.pid) == 0
