@@ -105,7 +105,7 @@ def _row(found: dict[str, list[Measured]], apart: bool, name: str, epochs: int) 
 
 def run(quick: bool) -> list[Row]:
     """Measure an input for each column, and one for all of a kind."""
-    epochs, rounds = (2, 2) if quick else (5, 7)
+    epochs, rounds = (2, 2) if quick else (5, 15)
     with spark() as session:
         df = frame(session)
         return [

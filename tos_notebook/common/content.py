@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import marshal
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -77,8 +78,9 @@ class Hash:
 
 def _parts(column: Any) -> Iterable[Array]:
     if column.dtype.kind == "O":
-        values = column.reshape(-1).tolist()
-        return np.array([*map(len, values)], np.int64), np.array(bytearray(b"".join(values)))
+        # Each value behind its length. Later formats name equal objects once.
+        text = marshal.dumps(column.reshape(-1).tolist(), 0)
+        return (np.frombuffer(text, np.uint8),)
     # Of rows that are held sparse, what they are made of.
     return getattr(column, "parts", (column,))
 
