@@ -23,7 +23,7 @@ ROOMS = {
     "latency": ("exchange", "control", "epochs", "failures"),
     "scale": ("load", "memory", "stragglers"),
     "accuracy": ("accuracy", "sorted_data", "optimizer_state"),
-    "start_up": ("start", "compilers", "course", "fresh"),
+    "start_up": ("start", "again", "compilers", "course", "fresh"),
     "front_end": ("view", "notebook", "browser", "panel"),
 }
 """The programs of each package, in the order in which they run."""

@@ -25,7 +25,7 @@ from .tables import tables_of
 
 def export(
     step: Step, spec: ProgramSpec, columns: Sequence[tf.TensorSpec], frames: bytes, target: Path
-) -> None:
+) -> list[tf.Variable]:
     """Trace a step's training loop and pack it.
 
     Parameters
@@ -39,6 +39,11 @@ def export(
     target : Path
         Becomes a zip archive: `SPEC_FILE`, `FRAMES_FILE` and a SavedModel. A file, since it
         holds the parameters once more.
+
+    Returns
+    -------
+    list of tf.Variable
+        All but the parameters whose values it holds.
 
     Raises
     ------
@@ -79,6 +84,7 @@ def export(
     if rate is not None:
         module.learning_rate = rate
     guarded_save(module, {SPEC_FILE: spec.to_json(), FRAMES_FILE: frames}, target)
+    return [*state, *used, *([] if rate is None else [rate])]
 
 
 def traced(function: Callable[..., Any], *specs: Any) -> Any:

@@ -33,7 +33,7 @@ from ..export.optimizers import (
 from ..export.packing import export
 from ..export.saving import keras_file, model_checkpoint, saved_model
 from ..export.step import Optimizing, RunningMetrics, Step, Traced, layout_of, trace, values_of
-from . import structure
+from . import kept, structure
 from .averages import Averages
 from .fields import Fields
 from .measuring import Measuring, running_of
@@ -101,7 +101,7 @@ class KerasProgram(Program):
         self._state = [v for optimizer in self._optimizers for v in state_of(optimizer)]
         self.optimizer_state = tuple(v.path for v in self._state)
         self._fields = Fields(model, labels, weights, class_weight, preprocess)
-        self._preprocess = preprocess
+        self._preprocess, self._class_weight = preprocess, class_weight
         self._measuring = Measuring(model, self._fields.batch)
 
     @property
@@ -139,9 +139,29 @@ class KerasProgram(Program):
         return super().export(columns)
 
     def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None:
+        with eagerly():
+            made_of = self._made_of(columns)
+            if made_of and kept.find(self._model, made_of, self._optimizers, target):
+                return
+            held = self._trace_and_pack(columns, target)
+            if made_of:
+                kept.keep(self._model, made_of, self._optimizers, held, target)
+
+    def _made_of(self, columns: tuple[ColumnType, ...]) -> tuple[Any, ...]:
+        """Return what decides what is traced; nothing where that cannot be told."""
+        given = self._preprocess or self._class_weight
+        configuration = None if given else kept.configuration(self._model)
+        if configuration is None:
+            return ()
+        here = self.feeds, self.gradients, self.layout, self._adapted
+        return columns, configuration, *here
+
+    def _trace_and_pack(
+        self, columns: tuple[ColumnType, ...], target: Path
+    ) -> Sequence[tf.Variable]:
         rate = self._learning_rate
         specs = [tf.TensorSpec([None, *shape], dtype) for dtype, shape in columns]
-        with eagerly(), structure.named_plainly(self._model):
+        with structure.named_plainly(self._model):
             counters = Counters(self._optimizers)
             traced, cut = self._trace(specs, counters)
             function = traced.function
@@ -165,7 +185,8 @@ class KerasProgram(Program):
             outputs = tuple(sorted(traced.outputs, key=lambda name: name != "loss"))
             operations = named_operations(graphs(function.graph))
             layers = [layer.name for layer in self._model._flatten_layers(include_self=False)]
-            export(step, self._spec(outputs), specs, collect(operations, layers), target)
+            frames = collect(operations, layers)
+            return export(step, self._spec(outputs), specs, frames, target)
 
     def _trace(
         self, specs: Sequence[tf.TensorSpec], counters: Counters
