@@ -18,6 +18,16 @@ NARROW = 12
 class Rows(list[dict[str, Any]]):
     """A list of dicts with the same keys, which shows as a table in a cell and in a terminal."""
 
+    def head(self, n: int = 5) -> Rows:
+        """Return the first rows, as a table again.
+
+        Parameters
+        ----------
+        n : int
+            Rows at most. Below 0, all rows but the last ``-n``, as for a DataFrame.
+        """
+        return Rows(self[:n])
+
     def _texts(self) -> list[list[str]]:
         """Return the names of the columns, and the rows, as text."""
         return [list(self[0]), *([_text(value) for value in row.values()] for row in self)]

@@ -40,6 +40,14 @@ def test_nothing_shows_as_an_empty_list() -> None:
     assert (repr(Rows()), Rows()._repr_html_()) == ("[]", None)
 
 
+def test_its_first_rows_are_a_table_again() -> None:
+    rows = Rows({"name": str(number)} for number in range(7))
+    assert type(rows.head()) is Rows
+    assert [row["name"] for row in rows.head()] == ["0", "1", "2", "3", "4"]
+    assert repr(rows.head(2)).splitlines() == ["name", "----", "0", "1"]
+    assert (len(rows.head(99)), len(rows.head(-3)), rows.head(0)) == (7, 4, [])
+
+
 @pytest.mark.parametrize("described", [tos.combiners.describe, tos.codecs.describe])
 def test_combiners_and_codecs_are_tables_and_still_lists_of_dicts(described: Any) -> None:
     rows = described()
