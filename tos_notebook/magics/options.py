@@ -123,10 +123,12 @@ class Parser:
             raise self._wrong(f"{error} in: {line}") from None
         self._refuse_unknown(words)
         try:
-            return self._parser.parse_args(words)
+            found = self._parser.parse_args(words)
         except argparse.ArgumentError as error:
             missing = str(error).startswith("the following arguments are required")
             raise self._wrong(self._expected() if missing else str(error)) from None
+        self._refuse_repeated(found)
+        return found
 
     def _expected(self) -> str:
         """Say what the magic does not do without."""
@@ -145,6 +147,18 @@ class Parser:
                 near = did_you_mean(flag.lstrip("-"), names)
                 hint = near.replace("mean ", "mean --") or self._known()
                 raise self._wrong(f"unknown option {flag}.{hint}")
+
+    def _refuse_repeated(self, found: argparse.Namespace) -> None:
+        """Refuse a setting with two values: nobody could tell which one is meant."""
+        for action in self._actions:
+            if action.type is not pair:
+                continue
+            given: dict[str, list[str]] = {}
+            for name, value in getattr(found, action.dest) or ():
+                given.setdefault(name, []).append(value)
+            for name, values in given.items():
+                if len(values) > 1:
+                    raise self._wrong(f"{name}: expected one value, got {' and '.join(values)}.")
 
     def _known(self) -> str:
         return f" Its options: {' '.join(self.flags)}." if self.flags else " It has no options."

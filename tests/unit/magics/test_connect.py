@@ -81,6 +81,7 @@ def test_the_notebooks_spark_is_adopted_while_it_runs(cells: Cells, cluster: Clu
     [
         ("%tos_connect --conf spark.a", "expected name=value"),
         ("%tos_connect --config spark.a=1", "Did you mean --conf?"),
+        ("%tos_connect --conf s.a=1 --conf s.a=2", "s.a: expected one value, got 1 and 2."),
         ("%tos_connect a b", "unrecognized arguments: b"),
     ],
 )

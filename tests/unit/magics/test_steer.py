@@ -294,6 +294,9 @@ def test_chaos_is_off_on_a_run_that_has_ended(cells: Cells, runs: list[Any]) -> 
         ("%tos_repartition many", "expected a whole number, got 'many'"),
         ("%tos_set learning-rate=1", "Did you mean learning_rate?"),
         ("%tos_set learning_rate = 1", "expected name=value without spaces"),
+        ("%tos_set sync=asp sync=bsp", "%tos_set: sync: expected one value, got asp and bsp."),
+        ("%tos_set a=1 a=1", "%tos_set: a: expected one value, got 1 and 1. For help: %tos_set?"),
+        ("%tos_set strategy=ps codec=int8 codec=fp32", "codec: expected one value, got int8 and"),
         ("%tos_set sync_interval=1.5", "sync_interval: expected a whole number, got '1.5'"),
         ("%tos_runs --all", "It has no options"),
         ("%tos_compare", "such as %tos_compare first second."),
@@ -375,6 +378,7 @@ def test_rows_may_keep_their_partitions_by_default(
     [
         ("%tos_config batch_size=9 shuffle=rows", "shuffle"),
         ("%tos_config epoch=5", "Did you mean epochs?"),
+        ("%tos_config batch_size=8 batch_size=9", "batch_size: expected one value, got 8 and 9."),
         ("%tos_config batch_size=9 epochs=many", "many"),
         ("%tos_config batch_size=9 epochs=0", "epochs"),
         ("%tos_config batch_size=9 non_finite=ignore", "non_finite"),
