@@ -89,11 +89,6 @@ class ClusterLauncher(Launcher):
         self._watch(run)
         return run
 
-    def _view(self, run: ClusterRun) -> Any:
-        from .. import widgets
-
-        return widgets.cluster_view(run)
-
     def _show(self, run: Any, options: Namespace) -> None:
         from .. import widgets
 
@@ -108,7 +103,7 @@ class ClusterLauncher(Launcher):
                 run.check()
                 display(widgets.ClusterPicture(run))
             return
-        view = self._view(run)
+        view = widgets.cluster_view(run)
         view.show()
         if not options.wait:
             return

@@ -91,12 +91,8 @@ class Launcher(ABC):
         """Start what the cell asks for, and return it."""
 
     @abstractmethod
-    def _view(self, run: Any) -> Any:
-        """Return the live view of a run."""
-
-    @abstractmethod
     def _show(self, run: Any, options: Namespace) -> None:
-        """Show it while it runs; in batch jobs, say what became of it."""
+        """Show it, and wait if the cell asks for that; in batch jobs, say what became of it."""
 
     def _settle(self, run: Any, options: Namespace) -> bool:
         """Decide about what the same cell has started; return whether to start another."""
@@ -104,7 +100,7 @@ class Launcher(ABC):
         choice = ask(text, self.what) if options.if_running == "ask" else options.if_running
         if choice == "attach":
             self._shell.user_ns[options.output] = run
-            self._view(run).show()
+            self._show(run, options)
             return False
         _stop(run)
         say(f"{self.what.capitalize()} {run.number} is {run.state}{self.kept}.")

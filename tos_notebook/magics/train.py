@@ -125,11 +125,6 @@ class RunLauncher(Launcher):
         if not is_noninteractive():
             widgets.view(run).show()
 
-    def _view(self, run: Any) -> Any:
-        from .. import widgets
-
-        return widgets.view(run)
-
     def _show(self, run: Any, options: Namespace) -> None:
         from .. import widgets
 
@@ -137,7 +132,7 @@ class RunLauncher(Launcher):
             if self._wait(run, options, LATER):
                 display(widgets.Result(run))
             return
-        view = self._view(run)
+        view = widgets.view(run)
         view.show()
         if options.wait and self._wait(run, options, LATER):
             # So that the cell ends with the picture that a saved notebook shows.

@@ -283,6 +283,18 @@ def test_attach_shows_the_run_again_and_starts_none(cells: Cells, engine: Engine
     assert cells.space["run"] is engine.runs[0]
 
 
+def test_who_stopped_waiting_by_an_interrupt_waits_again_by_attaching(
+    cells: Cells, engine: Engine
+) -> None:
+    answers = [interrupt, lambda: engine.runs[0].end()]
+    engine.on_start = lambda run: setattr(run, "waiting", lambda: answers.pop(0)())
+    line = f"{LINE} --wait --if-running attach"
+    assert "run 1 continues" in cells(line)
+    cells(line)
+    assert engine.settled == engine.runs
+    assert not engine.runs[0].active
+
+
 def test_replace_stops_the_run_before_the_cell_runs_again(cells: Cells, engine: Engine) -> None:
     cell = "%%tos_train --model program --data train --if-running replace\nstates = states + [run.state] if 'run' in globals() else []"  # noqa: E501
     cells(cell)
