@@ -6,9 +6,10 @@ import { buffers, parts, worker } from "./fakes";
 
 let table: WorkerTable;
 
-function show(workers: Worker[]): void {
+function show(workers: Worker[], state = "running"): void {
   const model = new RunModel();
-  model.apply({ type: "snapshot", seq: 1, state: { ...parts(), workers } }, buffers([]));
+  const shown = parts([], { state });
+  model.apply({ type: "snapshot", seq: 1, state: { ...shown, workers } }, buffers([]));
   table.draw(model);
 }
 
@@ -55,6 +56,13 @@ describe("the table of workers", () => {
       "waits for the others, or for a free slot",
       "lost; its data waits for a free slot",
     ]);
+  });
+
+  it("says in a pause that nobody waits for anything else", () => {
+    show([worker(0, { state: "waiting" })], "paused");
+    expect(table.element.querySelector<HTMLElement>("tbody tr")?.title).toBe(
+      "waits until the run continues",
+    );
   });
 
   it("says and sorts what processes use, also of documents that do not tell", () => {

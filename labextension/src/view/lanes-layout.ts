@@ -136,7 +136,10 @@ export function layOut(model: RunModel, width: number, view: View = { seconds: n
 export function absence({ state }: Worker, run: string): string {
   if (state === "lost" && hasEnded(run)) return t("lost");
   if (state === "lost") return t("lost; its data waits for a free slot");
-  return state === "waiting" ? t("waits for the others, or for a free slot") : "";
+  if (state !== "waiting") return "";
+  return run === "paused"
+    ? t("waits until the run continues")
+    : t("waits for the others, or for a free slot");
 }
 
 /** The slowest first; the order stays for a while, so that lanes can be looked at. */
