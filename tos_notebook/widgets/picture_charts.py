@@ -8,8 +8,9 @@ from html import escape
 import numpy as np
 import numpy.typing as npt
 
+from ..readable import counted
 from .axes import clock
-from .marks import bands, flags
+from .marks import Band, bands, flags
 from .news import News
 from .numbers import short, words
 from .saved import POINTS, points_of
@@ -26,7 +27,7 @@ Points = npt.NDArray[np.float64]
 
 
 def charts(news: News) -> tuple[str, str, str]:
-    """Return the image of the loss and the first metric, that of the others, and their names.
+    """Return the image of the loss and the first metric, that of the others, and what these show.
 
     Each is empty where there is nothing to draw.
     """
@@ -35,16 +36,24 @@ def charts(news: News) -> tuple[str, str, str]:
         if split in ("training", "validation"):
             found[name].append((split, points))
     rates = _throughput(found.get("loss", []))
-    names = ["loss", *(name for name in found if name != "loss")][: 1 + MOST_METRICS]
-    panels = [_panel(news, name, found.get(name, []), POINTS) for name in names[:2]]
-    others = [_panel(news, name, found[name], FEW) for name in names[2:]]
+    names = ["loss", *(name for name in found if name != "loss")]
+    shown = names[: 1 + MOST_METRICS]
+    panels = [_panel(news, name, found.get(name, []), POINTS) for name in shown[:2]]
+    others = [_panel(news, name, found[name], FEW) for name in shown[2:]]
     if rates:
         others.append(Panel("samples per second", rates, from_zero=True))
     return (
         _image(panels, news.state["totals"]["loss"]),
         "\n".join(_image(others[i : i + 2]) for i in range(0, len(others), 2)),
-        escape(", ".join(panel.title for panel in others if panel.curves)),
+        escape(", ".join(p.title for p in others if p.curves)) + _rest(len(names) - len(shown)),
     )
+
+
+def _rest(metrics: int) -> str:
+    if metrics <= 0:
+        return ""
+    verb = "has" if metrics == 1 else "have"
+    return f"; {counted(metrics, 'metric')} {verb} none: run.history"
 
 
 def _panel(news: News, name: str, series: list[tuple[str, Points]], limit: int) -> Panel:
@@ -56,7 +65,22 @@ def _panel(news: News, name: str, series: list[tuple[str, Points]], limit: int) 
         last = max(last, float(times[-1]))
     state = news.state
     until = last if state["run"]["state"] != "paused" else state["run"]["elapsed"]
-    return Panel(name, curves, flags=flags(state), bands=list(bands(state, until)))
+    shaded = list(bands(state, until))
+    parted = [_parted(curve, [band for band in shaded if band.kind == "pause"]) for curve in curves]
+    return Panel(name, parted, flags=flags(state), bands=shaded)
+
+
+def _parted(curve: Curve, pauses: list[Band]) -> Curve:
+    """Break a line where it would lead across a pause."""
+    label, times, values = curve
+    for start, end, _ in pauses:
+        middle = (start + end) / 2
+        after = np.flatnonzero(times > middle)
+        # Before the first point, and after the last one, there is no line.
+        if len(after) and after[0] > 0:
+            times = np.insert(times, after[0], middle)
+            values = np.insert(values, after[0], np.nan)
+    return label, times, values
 
 
 def _throughput(loss: list[tuple[str, Points]]) -> list[Curve]:

@@ -147,10 +147,13 @@ def test_it_shows_metrics_and_throughput_as_the_live_view_does() -> None:
 
 def test_all_its_charts_are_small_however_long_the_run() -> None:
     model = trained(30_000, metrics={f"metric {n}": 0.123456789 for n in range(10)})
-    found = images(html(model))
+    page = html(model)
+    found = images(page)
     # Two charts each: the loss, four of the metrics, the throughput.
     assert len(found) == 3
     assert sum(len(image) for image, _ in found) < 60_000
+    # Of the accuracy, which comes last, nothing but its evaluation is known.
+    assert "metric 3, samples per second; 7 metrics have none: run.history</summary>" in page
 
 
 def test_before_two_milestones_there_is_no_throughput() -> None:
@@ -354,7 +357,7 @@ def test_one_accident_does_not_make_everything_else_flat() -> None:
     assert beyond.attrib["d"].count("z") == 1
 
 
-def test_a_chart_marks_what_was_steered_and_shades_pauses() -> None:
+def test_a_chart_marks_what_was_steered_and_has_a_shaded_gap_for_a_pause() -> None:
     model = trained()
     for time, command in ((0.4, "pause"), (0.9, "unpause")):
         model(events.CommandAccepted(time, command, ""))
@@ -368,3 +371,5 @@ def test_a_chart_marks_what_was_steered_and_shades_pauses() -> None:
     assert {"⚑ LR 0.5", "✕ p0"} <= set(texts)
     shades = [rect for rect in root.iter(f"{SVG}rect") if rect.get("fill-opacity")]
     assert len(shades) == 2, "one in each chart"
+    lines = [path.attrib["d"] for path in root.iter(f"{SVG}path")]
+    assert [line.count("M") for line in lines if line.count("L") > 10] == [2]
