@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from functools import wraps
@@ -84,17 +85,30 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     return value
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
+MOST_MEANT = 4
+"""Names of one beginning that a message offers."""
+
+
+def did_you_mean(name: str, known: Iterable[str], sign: str = "") -> str:
     """Return `` Did you mean ...?`` with the known name that is nearest; empty if none is near.
 
-    Initials are near, too: those of learning_rate are lr. So are beginnings.
+    Initials are near, too: those of learning_rate are lr. So are beginnings; of names that begin
+    alike, all are offered, as far as they are few.
+
+    Parameters
+    ----------
+    name : str
+    known : iterable of str
+    sign : str
+        What stands before each name where it is written.
     """
     names = list(known)
-    longer = sorted((each for each in names if each.startswith(name)), key=len)
-    short = [each for each in names if "".join(word[:1] for word in each.split("_")) == name]
+    longer = sorted((each for each in names if each.startswith(name)), key=len)[:MOST_MEANT]
+    short = [each for each in names if "".join(w[:1] for w in re.split("[_-]", each)) == name][:1]
     begun = (longer or short) if len(name) > 1 else []
-    near = begun or difflib.get_close_matches(name, names, 1, 0.5)
-    return f" Did you mean {near[0]}?" if near else ""
+    near = [sign + each for each in begun or difflib.get_close_matches(name, names, 1, 0.5)]
+    offered = " or ".join(filter(None, [", ".join(near[:-1]), *near[-1:]]))
+    return f" Did you mean {offered}?" if near else ""
 
 
 MOST_LISTED = 12

@@ -144,8 +144,7 @@ class Parser:
                     raise self._wrong(f"unknown option {flag}. {ELSEWHERE[flag]}")
                 # All begin with dashes, which make none nearer.
                 names = [each.lstrip("-") for each in self.flags]
-                near = did_you_mean(flag.lstrip("-"), names)
-                hint = near.replace("mean ", "mean --") or self._known()
+                hint = did_you_mean(flag.lstrip("-"), names, "--") or self._known()
                 raise self._wrong(f"unknown option {flag}.{hint}")
 
     def _refuse_repeated(self, found: argparse.Namespace) -> None:

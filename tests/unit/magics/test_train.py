@@ -182,6 +182,12 @@ def test_if_starting_fails_the_session_is_closed_and_nothing_is_bound(
         ("%tos_train --model program --data trian", "Did you mean train?"),
         ("%tos_train --model nope --data train", "--model: expected the name of a variable"),
         ("%tos_train --model program --data train --epoch 3", "Did you mean --epochs?"),
+        ("%tos_train --data train --lr 3", "unknown option --lr. Did you mean --learning-rate?"),
+        (
+            "%tos_train --data train --va x",
+            "--va. Did you mean --validation-on, --validation-data, --validation-split or "
+            "--validation-every?",
+        ),
         ("%tos_train --model program --data train --epochs ten", "whole number, got 'ten'"),
         ("%tos_train --model program --data train --loss x", "--loss: only for a TF1-style graph"),
         (
