@@ -186,13 +186,13 @@ def ask(state: str, what: str) -> str:
     Raises
     ------
     UsageError
-        The front end cannot ask.
+        The front end cannot ask, or the question was interrupted.
     """
     words = ("attach", "replace", "stop")
     while True:
         try:
             answer = input(f"{state} attach, replace or stop? [attach] ").strip().lower()
-        except (EOFError, OSError, StdinNotImplementedError):
+        except (EOFError, KeyboardInterrupt, OSError, StdinNotImplementedError):
             raise UsageError(
                 f"{state} Say what to do with the {what}: --if-running attach (look at it), "
                 "replace (stop it and start again) or stop."

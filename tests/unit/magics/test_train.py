@@ -338,16 +338,22 @@ def test_it_asks_by_default(
     assert [run.state for run in engine.runs] == states
 
 
-def test_where_nobody_can_be_asked_the_option_is_named(
-    cells: Cells, engine: Engine, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("error", [StdinNotImplementedError, EOFError, KeyboardInterrupt])
+def test_where_nobody_can_be_asked_or_answers_the_option_is_named(
+    cells: Cells,
+    engine: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    error: type[BaseException],
 ) -> None:
     def ask(text: str) -> str:
-        raise StdinNotImplementedError("the front end has no stdin")
+        raise error("the front end has no stdin")
 
     monkeypatch.setattr("builtins.input", ask)
     cells(LINE)
-    assert "--if-running attach" in cells.fails(LINE)
-    assert len(engine.runs) == 1
+    output = cells.fails(LINE)
+    assert "--if-running attach" in output
+    assert len(output.strip().splitlines()) == 1
+    assert [run.state for run in engine.runs] == ["running"]
 
 
 def test_another_cell_starts_another_run(cells: Cells, engine: Engine) -> None:
