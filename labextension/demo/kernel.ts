@@ -133,7 +133,7 @@ export class FakeKernel {
     worker.staleness_mean = 0.7 * this.shape.workers;
     worker.cpu = 0.9 + 0.1 * slow;
     worker.memory = 412e6 + 3e6 * index;
-    worker.sent = (worker.sent ?? 0) + 31_400;
+    worker.sent = (worker.sent ?? 0) + 1_314_000;
     worker.received = worker.sent;
   }
 

@@ -59,6 +59,8 @@ const STATES = {
 };
 /** Panes and crowds are as high as what they show. */
 const ONE_HEIGHT = Object.keys(STATES).slice(0, 17);
+/** Where a table of workers that are apart has all its columns. */
+const WHOLE = ["1280", "1920"];
 /** Pixels from the view's top: of the first curve, and of the view's end with two workers. */
 const LIMITS = { 1280: [130, 520], 1920: [130, 570], 600: [140, 640], tab: [160, 640] };
 const LOAD = "?theme=light&workers=64&executors=64&rate=10&seconds=10&plain=1&live=1";
@@ -98,9 +100,11 @@ const measure = (page) =>
   page.evaluate(() => {
     const view = document.querySelector(".tos-run").getBoundingClientRect();
     const place = document.querySelector(".tos-nothing:not([hidden])");
+    const table = document.querySelector('[data-tos="workers"] .tos-scroll');
     const plot = (place ?? document.querySelector(".tos-plot")).getBoundingClientRect();
     return {
       wide: document.documentElement.scrollWidth - window.innerWidth,
+      hidden: table.scrollWidth - table.clientWidth,
       plot: Math.round(plot.top - view.top),
       height: Math.round(view.height),
     };
@@ -115,8 +119,10 @@ for (const [size, box] of Object.entries(SIZES)) {
       await act?.(page);
       await page.waitForTimeout(100);
       await page.screenshot({ path: join(out, `${name}-${size}-${theme}.png`), fullPage: true });
-      const { wide, plot, height } = await measure(page);
+      const { wide, hidden, plot, height } = await measure(page);
       if (wide > 0) complain(`${name} at ${size}: ${wide} px too wide`);
+      if (hidden > 0 && WHOLE.includes(size) && name !== "together")
+        complain(`${name} at ${size}: the table of workers is ${hidden} px too wide`);
       // An error takes the lines that it needs from the charts.
       if (plot > LIMITS[size][0] && !["failed", "early", "error"].includes(name))
         complain(`${name} at ${size}: the first curve begins at ${plot} px`);

@@ -45,7 +45,7 @@ describe("stop", () => {
     expect(seen(stop())).toBe("■ Stop");
     stop().click();
     expect(seen(stop())).toBe("■ Stop run 3?");
-    expect(on.told).toContain("Click again to stop the run");
+    expect(on.told).toContain("Click again to stop for good");
     expect(on.sent).toEqual([]);
     vi.advanceTimersByTime(SETTLE);
     stop().click();

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import { labels } from "../src/view/charts-labels";
+import { heights, labels } from "../src/view/charts-labels";
 import type { Flag } from "../src/view/charts-marks";
 
 const flag = (x: number, label: string): Flag => ({ x, time: x, sign: "⚑", label, text: label });
@@ -27,4 +27,13 @@ it("no label covers another", () => {
   for (let i = 1; i < found.length; i++) {
     expect(found[i][0]).toBeGreaterThanOrEqual(found[i - 1][0] + width(found[i - 1][1]));
   }
+});
+
+it("a label knows how high a curve is behind it, also between two points", () => {
+  const curve = { x: [0, 10, 20, 30], values: [0, 10, null, 5] };
+  expect(heights(curve, 2, 4)).toEqual([2, 4]);
+  expect(heights(curve, 8, 12)).toEqual([8, 10]);
+  expect(heights(curve, 12, 25)).toBeNull();
+  expect(heights(curve, 25, 40)).toEqual([5, 5]);
+  expect(heights(curve, 31, 40)).toBeNull();
 });

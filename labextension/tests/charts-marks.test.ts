@@ -117,18 +117,24 @@ describe("the work", () => {
       [4, 50],
     ]);
     expect(throughput(rows.slice(0, 1))).toEqual([]);
+    // Nothing is trained in a pause: it makes nothing slower.
+    const pause = { from: 2.5, to: 3.5, kind: "pause" as const };
+    expect(throughput(rows, [pause]).map(([time, , , value]) => [time, value])).toEqual(
+      [1, 2, 4].map((time) => [time, 100]),
+    );
   });
 
   it("has the learning rate that never changed; one that did is a curve of the kernel's", () => {
     const rows: [number, number, number, number][] = [
       [1, 10, 1, 2],
+      [5, 50, 5, 2],
       [9, 90, 9, 1],
     ];
     const run = { ...parts().run, learning_rate: 0.1 };
     const values = (more: Partial<RunInfo>, series: Series[] = []) =>
       fixedRate({ series, run: { ...run, ...more } }, rows).map(([x, , , y]) => [x, y]);
-    expect(values({})).toEqual([[1, 0.1], [9, 0.1]]); // prettier-ignore
-    expect(values({ learning_rate: null, own_rate: 0.001 })).toEqual([[1, 0.001], [9, 0.001]]); // prettier-ignore
+    expect(values({})).toEqual([[1, 0.1], [5, 0.1], [9, 0.1]]); // prettier-ignore
+    expect(values({ learning_rate: null, own_rate: 0.001 })).toEqual([[1, 0.001], [5, 0.001], [9, 0.001]]); // prettier-ignore
     expect(values({ learning_rate: null })).toEqual([]);
     const points = Table.of(AXIS_ROWS, [[1], [10], [1], [0.2]]);
     expect(values({}, [{ name: "learning rate", split: "work", points }])).toEqual([]);

@@ -22,7 +22,7 @@ it("offers the learning rate of before while the run diverges", () => {
   };
   show(1, {});
   const button = root.querySelector<HTMLElement>('[data-tos="rate-back"]');
-  expect(button?.textContent).toBe("Set back to 0.1");
+  expect(button?.querySelector(".tos-word")?.textContent).toBe("Set back to 0.1");
   button?.click();
   expect(models.control.sent.at(-1)).toEqual({
     ...{ type: "command", id: 1, command: "set", arguments: { learning_rate: 0.1 } },

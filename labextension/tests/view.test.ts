@@ -169,12 +169,14 @@ describe("a view", () => {
   });
 
   it("says before the first milestone what it waits for", () => {
+    const steps = (...all: string[]): string =>
+      all.map((step) => step.replaceAll(" ", "\u00a0")).join("   ");
     snapshot([], { state: "starting", partitions: 3 });
     page.frame();
-    expect(text(".tos-epoch")).toBe("✓ captured   ◔ workers start (2 of 3)   · first milestone");
+    expect(text(".tos-epoch")).toBe(steps("✓ captured", "◔ workers 2 of 3", "· first milestone"));
     snapshot([], { state: "starting", partitions: 2 }, 2);
     page.frame();
-    expect(text(".tos-epoch")).toBe("✓ captured   ✓ workers start (2 of 2)   ◔ first milestone");
+    expect(text(".tos-epoch")).toBe(steps("✓ captured", "✓ workers 2 of 2", "◔ first milestone"));
     snapshot([], { state: "queued", waits: ["run 1 holds both slots"] }, 3);
     page.frame();
     expect(text(".tos-state")).toBe("◔ queued");

@@ -2,7 +2,7 @@
 
 import type uPlot from "uplot";
 
-import { labels } from "./charts-labels";
+import { heights, labels } from "./charts-labels";
 import type { Flag, Overlay } from "./charts-marks";
 import { type Curve, nearest } from "./curves";
 import type { Theme } from "./theme";
@@ -49,7 +49,7 @@ export function drawMarks(plot: uPlot, picture: Picture, theme: Theme): void {
   within(plot, (context) => {
     context.font = theme.font.replace(/^\d+/, (size) => String(Number(size) * ratio));
     context.lineWidth = ratio;
-    drawFlags(plot, picture.overlay.flags, theme, ratio);
+    drawFlags(plot, picture, theme, ratio);
     for (const curve of picture.drawn) {
       if (!curve.raw) drawClipped(plot, curve, colour(curve, theme), ratio);
       const { best } = picture;
@@ -68,8 +68,9 @@ export function colour(curve: Pick<Curve, "split" | "raw" | "beside">, theme: Th
 }
 
 /** A dashed line for each flag, and what they are called where there is room. */
-function drawFlags(plot: uPlot, flags: readonly Flag[], theme: Theme, ratio: number): void {
+function drawFlags(plot: uPlot, { overlay, drawn }: Picture, theme: Theme, ratio: number): void {
   const { ctx: context, bbox } = plot;
+  const { flags } = overlay;
   const at = (flag: Flag): number => Math.round(plot.valToPos(flag.x, "x", true)) + 0.5;
   for (const flag of flags) {
     context.strokeStyle = tint(flag, theme);
@@ -82,24 +83,54 @@ function drawFlags(plot: uPlot, flags: readonly Flag[], theme: Theme, ratio: num
   }
   context.setLineDash([]);
   context.globalAlpha = 1;
+  drawLabels(plot, { overlay, drawn }, theme, ratio);
+}
+
+function drawLabels(
+  plot: uPlot,
+  { overlay, drawn }: Pick<Picture, "overlay" | "drawn">,
+  theme: Theme,
+  ratio: number,
+): void {
+  const { ctx: context, bbox } = plot;
+  const at = (flag: Flag): number => Math.round(plot.valToPos(flag.x, "x", true)) + 0.5;
   context.textBaseline = "top";
   context.textAlign = "left";
-  const placed = flags
+  const placed = overlay.flags
     .map((flag) => ({ ...flag, x: at(flag) }))
     .filter(({ x }) => x >= bbox.left && x <= bbox.left + bbox.width);
   const width = (text: string): number => context.measureText(text).width / ratio;
   const edges = { from: bbox.left / ratio, to: (bbox.left + bbox.width) / ratio };
   const pixels = placed.map((flag) => ({ ...flag, x: flag.x / ratio }));
   for (const { x, text, flag } of labels(pixels, edges, width)) {
-    const [left, top] = [x * ratio, bbox.top + ratio];
+    const [left, wide] = [x * ratio, (width(text) + 2) * ratio];
+    const [above, below] = [bbox.top + ratio, bbox.top + bbox.height - (LETTERS + 1) * ratio];
+    const crossed = (from: number): boolean =>
+      drawn.some((curve) => crosses(plot, curve, [left, left + wide], from, LETTERS * ratio));
+    const top = crossed(above) && !crossed(below) ? below : above;
     // No curve goes through what is to be read.
     context.fillStyle = theme.background;
     context.globalAlpha = 0.85;
-    context.fillRect(left - ratio, top, (width(text) + 2) * ratio, LETTERS * ratio);
+    context.fillRect(left - ratio, top, wide, LETTERS * ratio);
     context.globalAlpha = 1;
     context.fillStyle = tint(flag, theme);
     context.fillText(text, left, top);
   }
+}
+
+/** Whether a curve goes through a box of the canvas. */
+function crosses(
+  plot: uPlot,
+  curve: Curve,
+  [left, right]: [number, number],
+  top: number,
+  height: number,
+): boolean {
+  const [from, to] = [left, right].map((at) => plot.posToVal(at, "x", true));
+  const found = heights(curve, from, to);
+  if (found === null) return false;
+  const [low, high] = found.map((value) => plot.valToPos(value, "y", true));
+  return high <= top + height && low >= top;
 }
 
 function tint({ sign }: Pick<Flag, "sign">, theme: Theme): string {

@@ -1,6 +1,7 @@
 /** Where the labels of flags stand, and how much of them. Pure. */
 
 import type { Flag } from "./charts-marks";
+import type { Curve } from "./curves";
 
 /** Pixels between two flags that have a label each. */
 const APART = 12;
@@ -45,6 +46,26 @@ export function labels(
     free = last.x + OFF;
   });
   return found;
+}
+
+/** From where to where a curve goes between two places; null where it is not there. */
+export function heights(
+  { x, values }: Pick<Curve, "x" | "values">,
+  from: number,
+  to: number,
+): [low: number, high: number] | null {
+  const found: number[] = [];
+  for (let i = 0; i < values.length && (i === 0 || x[i - 1] <= to); i++) {
+    const [before, value] = [i === 0 ? null : values[i - 1], values[i]];
+    if (value !== null && x[i] >= from && x[i] <= to) found.push(value);
+    if (before === null || value === null || x[i] < from || x[i] === x[i - 1]) continue;
+    // Where its line comes in, and where it goes out.
+    for (const at of [from, to]) {
+      const share = (at - x[i - 1]) / (x[i] - x[i - 1]);
+      if (share >= 0 && share <= 1) found.push(before + share * (value - before));
+    }
+  }
+  return found.length === 0 ? null : [Math.min(...found), Math.max(...found)];
 }
 
 function grouped(flags: readonly Flag[]): Flag[][] {

@@ -1,5 +1,6 @@
 /** Curves of the work itself: how fast, how stale, at which rate, at what cost. */
 
+import { type Band, bands } from "./charts-marks";
 import { AXIS_ROWS, type RunModel, type Series, Table } from "./model";
 import { rateOf } from "./requests";
 import { t } from "./text";
@@ -10,7 +11,7 @@ const INTERVALS = 80;
 /** Of the kernel's own series. */
 const RATE = "learning rate";
 
-type Worked = Pick<RunModel, "series" | "run">;
+type Worked = Pick<RunModel, "series" | "run" | "commands">;
 type Row = [time: number, samples: number, epoch: number, value: number];
 
 function made(name: string, rows: readonly Row[]): Series {
@@ -29,16 +30,21 @@ function places({ series }: Pick<Worked, "series">): Row[] {
   return Array.from({ length: loss.points.length }, (_, i) => columns.map((c) => c[i]) as Row);
 }
 
-/** Samples per second, in even intervals of time. */
-export function throughput(rows: readonly Row[]): Row[] {
+/** Samples per second, in even intervals of the time in which anything was trained. */
+export function throughput(rows: readonly Row[], pauses: readonly Band[] = []): Row[] {
   if (rows.length < 2) return [];
   const ordered = [...rows].sort((a, b) => a[0] - b[0]);
-  const first = ordered[0][0];
-  const width = (ordered[ordered.length - 1][0] - first) / Math.min(INTERVALS, rows.length - 1);
+  const trained = (from: number, to: number): number =>
+    pauses.reduce(
+      (left, pause) => left - Math.max(0, Math.min(to, pause.to) - Math.max(from, pause.from)),
+      to - from,
+    );
+  const whole = trained(ordered[0][0], ordered[ordered.length - 1][0]);
+  const width = whole / Math.min(INTERVALS, rows.length - 1);
   const found: Row[] = [];
   let before = ordered[0];
   for (const row of ordered) {
-    const seconds = row[0] - before[0];
+    const seconds = trained(before[0], row[0]);
     if (seconds < width * (1 - 1e-6) || seconds <= 0) continue;
     found.push([row[0], row[1], row[2], Math.max(0, row[1] - before[1]) / seconds]);
     before = row;
@@ -47,20 +53,23 @@ export function throughput(rows: readonly Row[]): Row[] {
 }
 
 /** The learning rate where nothing has changed it: a line, if it is known. */
-export function fixedRate({ series, run }: Worked, rows: readonly Row[]): Row[] {
+export function fixedRate(
+  { series, run }: Pick<Worked, "series" | "run">,
+  rows: readonly Row[],
+): Row[] {
   const rate = run && rateOf(run);
   const changed = series.some(({ name, split }) => name === RATE && split === "work");
-  if (rate === null || changed || rows.length === 0) return [];
-  return [rows[0], rows[rows.length - 1]].map(([time, samples, epoch]) => [
-    ...([time, samples, epoch, rate] as const),
-  ]);
+  if (rate === null || changed) return [];
+  // One at each place: a line between two would be none where a pause lies between them.
+  return rows.map(([time, samples, epoch]) => [time, samples, epoch, rate]);
 }
 
 /** All curves of the work of which anything is known. */
 export function work(model: Worked): Series[] {
   const rows = places(model);
+  const pauses = bands(model, model.run?.elapsed ?? 0).filter(({ kind }) => kind === "pause");
   const own = [
-    made(t("samples per second"), throughput(rows)),
+    made(t("samples per second"), throughput(rows, pauses)),
     made(t("learning rate"), fixedRate(model, rows)),
   ];
   return [

@@ -101,6 +101,7 @@ export class Charts {
       if (!kept.has(key)) this.drop(key, chart);
     }
     setAttribute(this.grid, "data-count", String(shown.length));
+    setAttribute(this.work, "data-count", String(worked.length));
     const height = this.height(shown.length);
     const rows = this.rows(shown.length);
     const whole = rows * (height + CAPTION) + (rows - 1) * BETWEEN;

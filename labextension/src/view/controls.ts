@@ -173,9 +173,7 @@ export class Controls {
   drawNotes(): void {
     const { model } = this;
     if (model === null) return;
-    const question = this.asking
-      ? t("Click again to stop the run. It keeps its weights, and cannot continue.")
-      : "";
+    const question = this.asking ? t("Click again to stop for good; weights are kept.") : "";
     this.feedback.draw(model, question, this.notice, this.now());
     this.chaos.tell(note(CHAOS, this.chaosRequest, model.commands, this.now()));
     this.steer.redraw();

@@ -12,7 +12,7 @@ const MOST = 40;
 /** Metrics of validation that stand first; what else there is comes last. */
 const FIRST = 2;
 /** What has room for more than a number; how much time is left stands here where lines are short. */
-type Kind = "learned" | "rate" | "time" | "left" | "plain";
+type Kind = "learned" | "loss" | "rate" | "time" | "left" | "plain";
 /** Rates that the small bars show, a second apart at least. */
 const [BARS, APART] = [10, 1000];
 const BLOCKS = "▁▂▃▄▅▆▇█";
@@ -77,7 +77,7 @@ export class Facts {
       fact("learned", t("val %1", one.name), number(one.latest), extra(one));
     };
     learned.slice(0, FIRST).forEach(validated);
-    fact("plain", t("loss"), number(totals.loss));
+    fact("loss", t("loss"), number(totals.loss));
     const rate = totals.samples_per_second;
     const ended = hasEnded(run.state);
     if (!ended && totals.eta !== null) fact("left", t("left"), duration(totals.eta));

@@ -68,9 +68,10 @@ export function shortened(name: string, most: number): string {
   return `${all.slice(0, most - end - 1).join("")}…${all.slice(all.length - end).join("")}`;
 }
 
-/** 45 ms, 3.2 s, 12 s, 4 min 05 s, 2 h 13 min. */
+/** 0 s, 45 ms, 3.2 s, 12 s, 4 min 05 s, 2 h 13 min. */
 export function duration(seconds: Maybe): string {
   if (!known(seconds)) return MISSING;
+  if (seconds === 0) return t("%1 s", 0);
   if (seconds < 0.0995) return t("%1 ms", Math.round(seconds * 1000));
   if (seconds < 9.95) return t("%1 s", seconds.toFixed(1));
   if (seconds < 59.5) return t("%1 s", Math.round(seconds));

@@ -76,8 +76,8 @@ export class Headline {
     const back = hasEnded(model.run?.state ?? "") ? null : (found?.back ?? null);
     this.back.hidden = back === null;
     if (back !== null) {
+      if (this.back.value !== String(back)) this.back.replaceChildren(...backTo(back));
       setAttribute(this.back, "value", String(back));
-      setText(this.back, t("Set back to %1", number(back)));
       setAttribute(this.back, "title", t("Set the learning rate back to %1", number(back)));
     }
     this.trouble.hidden = found === null;
@@ -86,6 +86,12 @@ export class Headline {
     setAttribute(this.trouble, "title", `⚠ ${found.text}`);
     setAttribute(this.trouble, "data-kind", found.kind);
   }
+}
+
+/** What is to be set again: in words, and as a sign where there is no room for them. */
+function backTo(rate: number): HTMLElement[] {
+  const words = h("span", { class: "tos-word" }, t("Set back to %1", number(rate)));
+  return [words, h("span", { class: "tos-short", "aria-hidden": "true" }, `↶ ${number(rate)}`)];
 }
 
 function stateOf(run: RunInfo): string {
@@ -122,10 +128,12 @@ function placed(model: Pick<RunModel, "workers">, run: RunInfo, totals: Totals):
 function steps({ workers }: Pick<RunModel, "workers">, { partitions }: RunInfo): string {
   const joined = workers.length;
   const ready = joined >= partitions;
-  const start = t("workers start (%1 of %2)", count(joined), count(partitions));
-  return [
+  const start = t("workers %1 of %2", count(joined), count(partitions));
+  const all = [
     t("✓ captured"),
     `${ready ? "✓" : "◔"} ${start}`,
     `${ready ? "◔" : "·"} ${t("first milestone")}`,
-  ].join("   ");
+  ];
+  // No line ends within a step.
+  return all.map((step) => step.replaceAll(" ", "\u00a0")).join("   ");
 }

@@ -28,6 +28,8 @@ export class Lanes {
   private readonly legend = h("span", { class: "tos-legend-steps" });
   private readonly computeKey = h("span", { class: "tos-key tos-key-compute" });
   private readonly computed = h("span");
+  /** The same where there is little room. */
+  private readonly brief = h("span", { class: "tos-short", "aria-hidden": "true" });
   private readonly exchanged = h("span");
   private readonly waited = h("span");
   private readonly costs = h("p", { class: "tos-costs", "data-tos": "costs", hidden: true });
@@ -58,14 +60,9 @@ export class Lanes {
       h(
         "p",
         { class: "tos-legend" },
-        this.computeKey,
-        this.computed,
-        " ",
-        this.legend,
-        h("span", { class: "tos-key tos-key-exchange" }),
-        this.exchanged,
-        h("span", { class: "tos-key tos-key-wait" }),
-        this.waited,
+        part(this.computeKey, this.computed, this.brief, this.legend),
+        part(h("span", { class: "tos-key tos-key-exchange" }), this.exchanged),
+        part(h("span", { class: "tos-key tos-key-wait" }), this.waited),
         h("span", { class: "tos-mark" }, `${SIGNS.retry} ${t("retry")} ${SIGNS.lost} ${t("lost")}`),
         choice.element,
       ),
@@ -191,6 +188,8 @@ export class Lanes {
 
   private drawLegend(layout: Layout, lockstep: boolean, stale: boolean): void {
     setText(this.computed, stale ? t("compute, colored by staleness") : t("compute"));
+    this.computed.classList.toggle("tos-long", stale);
+    setText(this.brief, stale ? t("staleness") : "");
     setText(this.exchanged, lockstep ? t("reduce (exchange)") : t("exchange"));
     setText(this.waited, lockstep ? t("wait for others, or a pause") : t("wait"));
     this.legend.hidden = !stale;
@@ -235,6 +234,11 @@ export class Lanes {
     const share = (x - layout.from) / (layout.to - layout.from);
     cursor.style.left = `${LABEL + share * (this.canvas.clientWidth - LABEL)}px`;
   };
+}
+
+/** What stays on one line. */
+function part(...nodes: HTMLElement[]): HTMLElement {
+  return h("span", { class: "tos-part" }, ...nodes);
 }
 
 function shortName(executor: string): string {
