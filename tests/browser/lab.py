@@ -63,6 +63,13 @@ SAVED_PICTURE = """() => {
 }"""
 """Whether what would be saved of the fourth cell has a curve."""
 
+FRAME = """view => {
+    const { top, height } = view.getBoundingClientRect();
+    const plot = view.querySelector('.tos-plot').getBoundingClientRect();
+    return [Math.round(plot.top - top), Math.round(height)];
+}"""
+"""Pixels from the view's top to its first curve, and of its height."""
+
 
 @dataclass(frozen=True)
 class Lab:
@@ -353,6 +360,12 @@ class View:
         """Press stop, and say yes once the button takes a click for that."""
         self.part("stop").click()
         self.root.locator('[data-tos="stop"][data-armed="now"]').click()
+
+    @property
+    def frame(self) -> list[int]:
+        """How far below the view's top the first curve begins, and how high the view is."""
+        found: list[int] = self.root.evaluate(FRAME)
+        return found
 
     @property
     def milestones(self) -> int:

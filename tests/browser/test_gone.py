@@ -30,6 +30,11 @@ IMAGE = "image => image.complete && image.naturalWidth"
 SECONDS = 30_000
 """Milliseconds in which a kernel that is not blocked answers, however busy the machine is."""
 
+NARROW = {"width": 760, "height": 1000}
+"""A window whose tabs are half as wide as a notebook, beside the panel."""
+
+OFF = ":is(:disabled, [aria-disabled='true']):visible"
+
 
 def show_to_others(page: Any, lab: Lab, name: str) -> None:
     """Open a notebook of a stopped run as a page does that does not trust it."""
@@ -62,6 +67,21 @@ def sees_the_picture(page: Any) -> None:
     # Numbers alone are the ticks of a picture that was taken apart.
     numbers = [line for line in others if re.fullmatch(r"[\d.,\s]*", line) and line.strip()]
     assert not numbers, numbers
+
+
+def is_shown_in_a_narrow_tab(page: Any, panel: Panel) -> None:
+    """Look at the tab of run 1, which has ended: it begins with its charts, and nothing is off."""
+    before = page.viewport_size
+    panel.button("Open run 1").click()
+    tab = View(page, TAB)
+    tab.becomes("stopped")
+    page.set_viewport_size(NARROW)
+    expect(tab.part("loss-chart").locator("canvas").first).to_be_visible()
+    assert tab.root.bounding_box()["width"] < 500
+    assert tab.frame[0] <= 150
+    expect(tab.root.locator(OFF)).to_have_count(0)
+    page.get_by_role("tab", name="Run 1").locator(".lm-TabBar-tabCloseIcon").click()
+    page.set_viewport_size(before)
 
 
 def test_a_second_training_cell_waits_in_its_view_and_others_see_the_first_as_picture_and_text(
@@ -116,6 +136,8 @@ def test_a_second_training_cell_waits_in_its_view_and_others_see_the_first_as_pi
     page.keyboard.press("Escape")
     expect(others).to_have_text("+1 run")
     expect(second.locator('[data-tos="loss-chart"]').first).to_contain_text("Run 1")
+
+    is_shown_in_a_narrow_tab(page, panel)
 
     # What is checked is compared in a cell of the notebook, and what has ended can go.
     for number in (1, 2):

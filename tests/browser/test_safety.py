@@ -48,13 +48,6 @@ CLICK_AGAIN = """([x, y]) => {
 }"""
 """Click as soon as the button is another one: the second click of somebody who is quick."""
 
-FRAME = """view => {
-    const top = view.getBoundingClientRect().top;
-    const plot = view.querySelector('.tos-plot').getBoundingClientRect().top;
-    return [Math.round(plot - top), Math.round(view.getBoundingClientRect().height)];
-}"""
-"""Pixels from the view's top to its first curve, and of its height."""
-
 KEYS = ("d", "d", "b", "0", "0", "x", "ArrowDown", "ArrowUp", "ArrowRight", "ArrowLeft")
 
 
@@ -66,12 +59,6 @@ def training(page: Any, lab: Lab) -> View:
     view = View(page)
     view.reaches(1)
     return view
-
-
-def framed(view: View) -> list[int]:
-    """Return how far below the view's top the first curve begins, and how high the view is."""
-    found: list[int] = view.root.evaluate(FRAME)
-    return found
 
 
 def boxes(page: Any) -> list[dict[str, float]]:
@@ -86,7 +73,7 @@ def test_a_slip_of_the_hand_ends_no_run_and_edits_no_notebook(
     view = training
     # As on a small screen, with the file browser beside the notebook.
     page.set_viewport_size({"width": 1280, "height": 800})
-    frame = framed(view)
+    frame = view.frame
     assert frame[0] <= 130
     assert frame[1] <= 520
     at_rest = boxes(page)
@@ -95,7 +82,7 @@ def test_a_slip_of_the_hand_ends_no_run_and_edits_no_notebook(
     assert boxes(page) == at_rest
     view.says("in force: pause")
     assert boxes(page) == at_rest
-    assert framed(view) == frame
+    assert view.frame == frame
     picture("paused")
 
     # Where the pointer is, as a person does who has not seen that the first click did it.
@@ -110,14 +97,14 @@ def test_a_slip_of_the_hand_ends_no_run_and_edits_no_notebook(
 
     view.part("stop").click()
     assert boxes(page) == at_rest
-    assert framed(view) == frame
+    assert view.frame == frame
     picture("stop-asked")
     page.keyboard.press("Escape")
 
     # Over the charts, so that nothing moves.
     view.part("steer").click()
     expect(view.part("apply")).to_be_visible()
-    assert framed(view) == frame
+    assert view.frame == frame
     picture("steering")
     before = page.evaluate(LOOK)
     names = view.root.locator(PARTS)
