@@ -52,11 +52,11 @@ OUTPUT = ".jp-OutputArea"
 
 AGREED = """([view, ...others]) => {
     const [, epoch, loss] = view.textContent.match(/epoch (\\d+) of.*?loss (\\d[\\d.]*\\d)/) ?? [];
-    const parts = [` ${epoch}/`, `loss ${loss}`];
-    return others.every(({ textContent }) => parts.every(part => textContent.includes(part)));
+    const legend = view.querySelector('[data-tos="loss-chart"] .tos-curve-value').textContent;
+    const same = ({ textContent: s }) => s.includes(` ${epoch}/`) && s.includes(`loss ${loss}`);
+    return legend === loss && others.every(same);
 }"""
-"""Whether others show the epoch and the loss that a view shows."""
-
+"""Whether its legend and others show the epoch and the loss that a view's header shows."""
 Picture = Callable[[str], None]
 
 
