@@ -141,11 +141,12 @@ class KerasProgram(Program):
     def _export(self, columns: tuple[ColumnType, ...], target: Path) -> None:
         with eagerly():
             made_of = self._made_of(columns)
-            if made_of and kept.find(self._model, made_of, self._optimizers, target):
+            made_by = kept.makers(self._model, self._optimizers)
+            if made_of and kept.find(self._model, made_of, made_by, target):
                 return
             held = self._trace_and_pack(columns, target)
             if made_of:
-                kept.keep(self._model, made_of, self._optimizers, held, target)
+                kept.keep(self._model, made_of, made_by, held, target)
 
     def _made_of(self, columns: tuple[ColumnType, ...]) -> tuple[Any, ...]:
         """Return what decides what is traced; nothing where that cannot be told."""
