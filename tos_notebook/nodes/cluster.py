@@ -107,7 +107,7 @@ class NodeCluster:
         endpoint = Endpoint(listening_host(host), port, tls=encrypts_loopback(sc))
         ports, files = worker_ports(sc), default_fs(sc)
         self.roster = Roster(len(options.numbers))
-        self.server = NodeServer(self.roster, endpoint, host)
+        self.server = NodeServer(self.roster, endpoint, host, lambda: sc._jsc is None)
         self._feeder = Feeder(sc, self.roster, self.server.address)
         self._plan = NodePlan(
             server=self.server.address,

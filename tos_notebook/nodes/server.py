@@ -66,6 +66,8 @@ class NodeServer:
         Where to listen.
     contact : str, optional
         The host by which executors reach it; the endpoint's by default.
+    over : callable
+        Whether nodes are to end though nobody stops them: Spark may end, and its JVM stay.
 
     Attributes
     ----------
@@ -79,9 +81,13 @@ class NodeServer:
     """
 
     def __init__(
-        self, roster: Roster, endpoint: Endpoint = LOOPBACK, contact: str | None = None
+        self,
+        roster: Roster,
+        endpoint: Endpoint = LOOPBACK,
+        contact: str | None = None,
+        over: Callable[[], bool] = lambda: False,
     ) -> None:
-        self.roster = roster
+        self.roster, self._over = roster, over
         self._steps = Steps(roster)
         secret: Secret = new_secret()
         self._server = TalkServer(secret, self._serve, endpoint)
@@ -174,7 +180,7 @@ class NodeServer:
 
         def stop() -> bool:
             # A node that has ended is one of an earlier start.
-            return roster.stopping or node.ended
+            return roster.stopping or node.ended or self._over()
 
         def news() -> bool:
             return (

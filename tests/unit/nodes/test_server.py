@@ -64,3 +64,18 @@ def test_a_second_attempt_of_a_node_waits_for_the_end_of_the_first(
     talk.ask({"left": "done"})
     assert other.receive()[0] == {"ended": True}
     other.close()
+
+
+def test_nodes_end_with_spark_though_its_jvm_may_stay() -> None:
+    stopped: list[bool] = []
+    server = NodeServer(Roster(1), over=lambda: bool(stopped))
+    address = server.address
+    talk = open_talk(address, address.secret, address.fingerprint, Timeouts())
+    try:
+        talk.ask({"register": meta(0)})
+        assert not talk.ask({"beat": 0, "running": True})[0]["stop"]
+        stopped.append(True)
+        assert talk.ask({"beat": 30, "running": True})[0]["stop"]
+    finally:
+        talk.close()
+        server.close()
