@@ -89,8 +89,10 @@ def _leave_group(keeper: Keeper, jvm: int) -> None:
 def jvm_of(pid: int) -> int:
     """Return the JVM that has started a process, itself or by others; 0 if there is none."""
     with suppress(OSError):
-        while pid > 1:
-            status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+        # In a container, it may be the first process.
+        while pid > 0:
+            # The name of a process is cut to 15 bytes, of a character perhaps.
+            status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8", errors="replace")
             fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
             if fields["Name"] == "java":
                 return pid
