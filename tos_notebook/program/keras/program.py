@@ -154,7 +154,7 @@ class KerasProgram(Program):
         configuration = None if given else kept.configuration(self._model)
         if configuration is None:
             return ()
-        here = self.feeds, self.gradients, self.layout, self._adapted
+        here = self.feeds, self.gradients, self.layout, self._adapted, self.frozen
         return columns, configuration, *here
 
     def _trace_and_pack(
