@@ -2,7 +2,7 @@
 # make lab           JupyterLab on the first notebook
 # make test          linters, spelling, types, tests
 # make test-cluster  tests on a real standalone cluster, YARN and HDFS; needs Maven; options in CLUSTER=
-# make test-mllib    strategy treeaggregate against MLlib in all combinations, over 100 iterations; an hour
+# make test-long     the tests that make test leaves out, and more examples of properties; options in LONG=; hours
 # make bench         benchmarks, printed as ratios; options in BENCH=--quick
 # make docs          the documentation as a site, in build/docs; needs no network
 # make audit         known vulnerabilities of what is installed, and of what the front end is built with
@@ -33,7 +33,7 @@ LINK_PLUGIN = mkdir -p $(PLUGINS) && ln -sfn $(CURDIR)/tos_notebook/labextension
 CLASSES := $(CURDIR)/$(VENV)/spark.jsa
 WITH_CLASSES := SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(CLASSES) -Xlog:disable -XX:TieredStopAtLevel=1"
 
-.PHONY: demo execute lab test test-mllib test-cluster test-faults bench docs audit frontend lint format setup clean
+.PHONY: demo execute lab test test-long test-cluster test-faults bench docs audit frontend lint format setup clean
 .NOTPARALLEL:
 
 demo: $(VENV)/demo.stamp
@@ -55,8 +55,10 @@ test: setup
 		$(WITH_CLASSES) $(BIN)/python -m pytest -n 3 --durations=25 --durations-min=3; code=$$?; \
 		wait $$lint || code=$$?; cat $(VENV)/lint.log; wait; exit $$code
 
-test-mllib: setup
-	TOS_MLLIB=1 $(BIN)/python -m pytest tests/integration/test_mllib.py
+# What repeats, with more options, engines, data or doors, what a shorter test protects.
+test-long: setup
+	@test -f $(CLASSES) || $(BIN)/python -m tools.class_data $(CLASSES)
+	$(WITH_CLASSES) $(BIN)/python -m pytest -n 3 -m "long or hypothesis" --hypothesis-profile long $(LONG)
 
 test-cluster: setup
 	$(WITH_CLASSES) $(BIN)/python -m pytest tests/clusters $(CLUSTER)

@@ -15,7 +15,8 @@ from hypothesis import settings
 
 # Its own profile for continuous integration would try the same examples for ever; a deadline
 # would fail tests on a busy machine.
-settings.register_profile("tos", deadline=None, derandomize=False, print_blob=True)
+settings.register_profile("tos", deadline=None, derandomize=False, print_blob=True, max_examples=50)
+settings.register_profile("long", settings.get_profile("tos"), max_examples=500)
 settings.load_profile("tos")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+import pytest
 
 from tests.browser.lab import (
     PICTURED,
@@ -339,6 +340,7 @@ def test_commands_connect_train_and_steer_and_a_kernel_that_is_gone_leaves_what_
     assert pause.count() == 0 or pause.first.is_disabled()
 
 
+@pytest.mark.long
 def test_each_notebook_has_its_own_kernel_in_the_panel_and_the_one_in_front_is_meant(
     page: Any, lab: Lab, picture: Picture
 ) -> None:

@@ -147,6 +147,7 @@ every = "--validation-every 1s --epochs 100000"
 FITS = "part => part.scrollWidth <= part.clientWidth"
 
 
+@pytest.mark.long
 def test_hostile_names_of_metrics_execute_nothing_and_leave_the_layout_as_it_is(
     page: Any, lab: Lab, picture: Callable[[str], None]
 ) -> None:

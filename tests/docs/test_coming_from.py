@@ -44,6 +44,7 @@ def test_the_page_has_a_program_for_each_neighbour() -> None:
     assert list(programs(PAGE)) == ["TensorFlowOnSpark", "Elephas", "dist-keras"]
 
 
+@pytest.mark.long
 def test_tensorflowonspark(names: dict[str, Any], tmp_path: Path) -> None:
     # A convolution on each takes its time, and some hundreds are enough to learn.
     x, y = names["x_train"][:900], names["y_train"][:900]
@@ -64,6 +65,7 @@ def test_elephas(names: dict[str, Any]) -> None:
     assert known["accuracy"] > 0.8
 
 
+@pytest.mark.long
 def test_dist_keras(names: dict[str, Any]) -> None:
     spark = names["spark"]
     known = dict(names)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.docs.pages import DOCS, ROOT, programs
+from tests.support.long import few
 from tests.support.python_workers import own_python_workers
 
 CLUSTERS = programs(DOCS / "how-to" / "tensorflow-clusters.md")
@@ -126,7 +127,9 @@ def test_an_evaluator_looks_at_checkpoints(trained: dict[str, Any]) -> None:
 ONCE = "Rows that Spark feeds, each of them once"
 
 
-@pytest.mark.parametrize("heading", ["MultiWorkerMirroredStrategy", ONCE, "The same by `fit`"])
+@pytest.mark.parametrize(
+    "heading", few(["MultiWorkerMirroredStrategy", ONCE, "The same by `fit`"], ONCE)
+)
 def test_keras_trains_on_mirrors(names: dict[str, Any], heading: str) -> None:
     import keras
 
@@ -173,10 +176,12 @@ def test_rows_are_fed_and_predicted_in_their_order(fed: dict[str, Any]) -> None:
     assert fed["accuracy"] > 0.8
 
 
+@pytest.mark.long
 def test_each_executor_predicts_its_share(fed: dict[str, Any]) -> None:
     assert run(FED["TFParallel"], fed)["accuracy"] > 0.8
 
 
+@pytest.mark.long
 def test_a_pipeline_has_an_estimator_of_tensorflow(fed: dict[str, Any]) -> None:
     known = run(FED["Pipelines"], fed)
     assert len(known["scored"]) == len(known["x_test"])

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
+from tests.support.long import few
 from tests.support.watching import Watch
 from tos_notebook.coordination.membership import Member
 from tos_notebook.coordination.rendezvous import Rendezvous
@@ -84,7 +85,7 @@ def whole(spark_context: Any) -> Whole:
     return trained
 
 
-@pytest.mark.parametrize("algorithm", ["star", "auto"])
+@pytest.mark.parametrize("algorithm", few(["star", "auto"], "auto"))
 def test_two_workers_train_as_keras_does_with_their_batches_together(
     algorithm: str, train: Sessions
 ) -> None:
@@ -99,7 +100,9 @@ def test_two_workers_train_as_keras_does_with_their_batches_together(
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize(("algorithm", "epochs"), [("star", EPOCHS), ("ring", LONG)])
+@pytest.mark.parametrize(
+    ("algorithm", "epochs"), few([("star", EPOCHS), ("ring", LONG)], ("ring", LONG))
+)
 def test_a_resumed_run_ends_with_the_bits_of_one_that_was_not_stopped(
     algorithm: str, epochs: int, train: Sessions, whole: Whole, spark_context: Any, tmp_path: Path
 ) -> None:
@@ -122,7 +125,7 @@ def test_a_resumed_run_ends_with_the_bits_of_one_that_was_not_stopped(
     assert bits(resumed) == expected
 
 
-@pytest.mark.parametrize("worker", [0, 1])
+@pytest.mark.parametrize("worker", few([0, 1], 0))
 def test_a_worker_that_is_killed_changes_no_bit(worker: int, train: Sessions, whole: Whole) -> None:
     options: dict[str, Any] = {"strategy": "allreduce:ring", "batch_size": SIZE}
     expected = whole("ring", LONG)
@@ -207,6 +210,7 @@ def test_workers_that_cannot_reach_each_other_train_through_the_driver(
 OUTER = tos.strategies.AllReduce(of="parameters", every=2, algorithm="ring")
 
 
+@pytest.mark.long
 def test_with_an_outer_optimizer_a_killed_worker_and_a_resumed_run_change_no_bit(
     train: Sessions, spark_context: Any, tmp_path: Path
 ) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
+from tests.support.long import few
 from tos_notebook.errors import DataError
 
 pytestmark = pytest.mark.usefixtures("seed")
@@ -68,7 +69,7 @@ def test_a_network_learns_from_encoded_images(digits: Any, train: Train) -> None
     assert np.mean(right) == pytest.approx(run.evaluate(data)["accuracy"], abs=1e-6)
 
 
-@pytest.mark.parametrize("limit", [3, 17])
+@pytest.mark.parametrize("limit", few([3, 17], 17))
 def test_more_broken_images_than_allowed_end_the_run(digits: Any, train: Train, limit: int) -> None:
     """Of one partition where it is read, of all of them when they are known."""
     data = tos.columns(digits, "image", "digit", on_bad=f"skip:{limit}")

@@ -10,6 +10,7 @@ import pytest
 
 import tos_notebook as tos
 from tests.integration.conftest import captured_classifier
+from tests.support.long import few
 from tests.support.watching import Watch
 from tos_notebook.cluster.files import executor_folder
 from tos_notebook.events import CommandApplied, WorkerJoined, WorkerLost
@@ -75,7 +76,7 @@ def test_what_updates_left_out_survives_from_one_job_to_the_next(
     assert 0 < np.count_nonzero(np.abs(arrived) > 1e-4) <= 3 * 4 * 30
 
 
-@pytest.mark.parametrize("sync", ["bsp", "ssp:2"])
+@pytest.mark.parametrize("sync", few(["bsp", "ssp:2"], "bsp"))
 def test_more_partitions_than_slots_learn_in_every_sync_mode(
     train: Train, digits: Digits, sync: str
 ) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
+from tests.support.long import few
 from tos_notebook.errors import CaptureError, ConfigError, ShapeMismatch, UnsupportedProgram
 
 Train = Callable[..., tos.TrainingSession]
@@ -24,7 +25,7 @@ def _seed() -> None:
     keras.utils.set_random_seed(0)
 
 
-@pytest.mark.parametrize("strategy", ["ps", "allreduce"])
+@pytest.mark.parametrize("strategy", few(["ps", "allreduce"], "allreduce"))
 def test_steps_of_ones_own_measure_by_compiled_metrics(
     train: Train, digits: Digits, strategy: str
 ) -> None:
@@ -182,7 +183,7 @@ def adversaries() -> Any:
     return model
 
 
-@pytest.mark.parametrize("kind", ["array", "rdd", "frame", "dataset"])
+@pytest.mark.parametrize("kind", few(["array", "rdd", "frame", "dataset"], "array", "dataset"))
 def test_adversaries_train_with_an_optimizer_each_on_images_alone(
     spark_context: Any, train: Train, digits: Digits, kind: str
 ) -> None:
@@ -313,6 +314,7 @@ def test_a_stateful_layer_says_before_it_trains_which_batches_it_takes(
     assert run.history["samples"].sum() == 1408
 
 
+@pytest.mark.long
 def test_a_run_without_labels_continues_from_its_checkpoint(
     spark_context: Any, train: Train, digits: Digits, tmp_path: Path
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
+from tests.support.long import few
 
 Train = Callable[..., tos.TrainingSession]
 
@@ -39,17 +41,16 @@ def test_statistics_of_batches_are_those_of_the_data_under_rules_that_take_steps
 
 
 AVERAGED = {"use_ema": True, "ema_momentum": 0.5}
+OVERWRITE = {"ema_overwrite_frequency": 5}
 
 
 @pytest.mark.parametrize(
     ("combiner", "options"),
-    [
+    few(
+        itertools.product(["downpour", "slowmo", "fedadam"], [{}, AVERAGED]),
         ("downpour", {}),
-        ("slowmo", {}),
-        ("fedadam", {}),
-        ("downpour", AVERAGED),
         ("fedadam", AVERAGED),
-    ],
+    ),
 )
 def test_constraints_hold_for_what_the_user_gets(
     train: Train, combiner: str, options: dict[str, Any]
@@ -83,7 +84,7 @@ def averaging(**options: Any) -> Any:
     return model
 
 
-@pytest.mark.parametrize("options", [{}, {"ema_overwrite_frequency": 5}])
+@pytest.mark.parametrize("options", few([{}, OVERWRITE], OVERWRITE))
 def test_averages_of_weights_are_those_that_keras_makes(
     train: Train, options: dict[str, int]
 ) -> None:

@@ -89,7 +89,11 @@ def _columns(frame: Any, features: Any, label: Any) -> Any:
     [
         ("list", [*SUMMED]),
         # Captured, both forms are feeds with names: these show that they are the same ones.
-        ("dict", ["arrays by name", "arrays by position", "dataset"]),
+        pytest.param(
+            "dict",
+            ["arrays by name", "arrays by position", "dataset"],
+            marks=pytest.mark.long,
+        ),
     ],
     ids=["list", "dict"],
 )
@@ -180,6 +184,7 @@ def test_names_at_the_wrong_place_are_refused_before_anything_is_trained(
         session.run(dataset({"left": A, "right": B}, Y))
 
 
+@pytest.mark.long
 def test_the_estimator_feeds_columns_by_the_names_of_inputs(frame: Any) -> None:
     from tos_notebook.ml import TensorEstimator
 

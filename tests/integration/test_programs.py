@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
+from tests.support.long import few
 from tos_notebook.errors import CaptureError
 
 Train = Callable[..., tos.TrainingSession]
@@ -193,7 +194,7 @@ def test_a_frozen_base_is_not_exchanged_and_the_run_can_be_resumed(
     np.testing.assert_array_equal(anew.layers[0].get_weights()[0], before[0])
 
 
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+@pytest.mark.parametrize("policy", few(["mixed_float16", "mixed_bfloat16"], "mixed_float16"))
 def test_mixed_precision_learns_digits(train: Train, digits: Digits, policy: str) -> None:
     import keras
 

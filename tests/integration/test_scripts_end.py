@@ -61,7 +61,10 @@ def of_session(session: int) -> list[str]:
 
 @pytest.mark.parametrize(
     ("version", "strategies"),
-    [("3.11", ["tensorflow"]), ("3.12", ["ps", "tensorflow", "tensorflow:sync"])],
+    [
+        pytest.param("3.11", ["tensorflow"], marks=pytest.mark.long),
+        ("3.12", ["ps", "tensorflow", "tensorflow:sync"]),
+    ],
 )
 def test_a_script_ends_although_its_runs_are_active(
     version: str, strategies: list[str], tmp_path: Path

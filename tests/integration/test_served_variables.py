@@ -14,6 +14,7 @@ import pytest
 import tos_notebook as tos
 from tests.faults import counting
 from tests.integration.conftest import classifier, counter
+from tests.support.long import few
 from tests.support.watching import Watch
 from tos_notebook.coordination.settings import Settings
 from tos_notebook.errors import ConfigError, InvalidTransition, UnsupportedProgram
@@ -26,6 +27,7 @@ from tos_notebook.strategies.tensorflow.settings import SessionSettings
 
 Train = Callable[..., tos.TrainingSession]
 Digits = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+SYNC = {"strategy": "tensorflow:sync"}
 
 
 def digits_graph(resource: bool = True, seed: int = 0) -> Any:
@@ -60,7 +62,7 @@ def digits_graph(resource: bool = True, seed: int = 0) -> Any:
         )
 
 
-@pytest.mark.parametrize("resource", [True, False], ids=["resources", "references"])
+@pytest.mark.parametrize("resource", few([True, False], True), ids=["resources", "references"])
 def test_a_graph_learns_digits_on_variables_of_two_servers(
     train: Train, digits: Digits, resource: bool
 ) -> None:
@@ -74,8 +76,8 @@ def test_a_graph_learns_digits_on_variables_of_two_servers(
     assert program.evaluate(digits[2:])["accuracy"] > 0.85
 
 
-def test_every_batch_counts_once_in_shared_variables(train: Train) -> None:
-    program = counter()
+def test_every_batch_counts_once_and_the_servers_end_with_the_run(train: Train) -> None:
+    program, before = counter(), children()
     rows = np.arange(1.0, 1001.0)
     run = train(program, strategy="tensorflow", batch_size=7).run((rows,), epochs=2)
     assert list(run.parameters()["total"]) == [2 * rows.sum(), 2000.0]
@@ -83,9 +85,10 @@ def test_every_batch_counts_once_in_shared_variables(train: Train) -> None:
     assert run.history["staleness"].isna().all()
     assert np.isnan(run.status.staleness)
     assert (run.workers["memory"] > 100e6).all()
+    assert children() == before
 
 
-@pytest.mark.parametrize("sync", [False, True], ids=["apart", "sync"])
+@pytest.mark.parametrize("sync", few([False, True], True), ids=["apart", "sync"])
 def test_the_state_of_an_optimizer_is_on_the_server_of_its_variable(
     train: Train, sync: bool
 ) -> None:
@@ -97,7 +100,7 @@ def test_the_state_of_an_optimizer_is_on_the_server_of_its_variable(
     assert counting.counted(run) == (820 / workers, 40 / workers)
 
 
-@pytest.mark.parametrize("options", [{"sync_interval": 2}, {"strategy": "tensorflow:sync"}])
+@pytest.mark.parametrize("options", few([{"sync_interval": 2}, SYNC], SYNC))
 def test_a_paused_run_moves_no_variable_and_continues_by_another_learning_rate(
     train: Train, digits: Digits, watch: Watch, options: dict[str, Any]
 ) -> None:
@@ -163,12 +166,6 @@ def listening(port: int) -> set[str]:
     return {
         socket.inet_ntoa(bytes.fromhex(host)[::-1]) for host, at in places if int(at, 16) == port
     }
-
-
-def test_the_servers_end_with_the_run(train: Train) -> None:
-    before = children()
-    train(counter(), strategy="tensorflow").run((np.arange(10.0),))
-    assert children() == before
 
 
 def children() -> set[str]:

@@ -15,6 +15,7 @@ import pytest
 import tos_notebook as tos
 from tests.integration.conftest import counter
 from tests.integration.test_served_variables import alone, children, digits_graph
+from tests.support.long import few
 from tests.support.watching import Watch
 from tos_notebook.errors import ClusterUnreachable
 from tos_notebook.events import (
@@ -27,7 +28,9 @@ from tos_notebook.events import (
 Train = Callable[..., tos.TrainingSession]
 Digits = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
-BOTH = pytest.mark.parametrize("strategy", ["tensorflow", "tensorflow:sync"])
+BOTH = pytest.mark.parametrize(
+    "strategy", few(["tensorflow", "tensorflow:sync"], "tensorflow:sync")
+)
 
 
 def noting(sc: Any, folder: Path, records: list[Any], parts: int = 2) -> Any:
@@ -175,7 +178,9 @@ def stopped(
 
 
 @pytest.mark.parametrize(
-    ("strategy", "partitions"), [("tensorflow", 1), ("tensorflow:sync", 2)], ids=["apart", "sync"]
+    ("strategy", "partitions"),
+    few([("tensorflow", 1), ("tensorflow:sync", 2)], ("tensorflow:sync", 2)),
+    ids=["apart", "sync"],
 )
 def test_a_resumed_run_continues_from_the_parameters_and_the_momentum_of_the_checkpoint(
     spark_context: Any, train: Train, digits: Digits, tmp_path: Path, strategy: str, partitions: int

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.integration.test_tensorflow_cluster import running, square, states
+from tests.support.long import few
 from tests.unit.worker.support import until
 from tos_notebook.common.threads import in_thread
 from tos_notebook.errors import DataError, SessionClosed, WorkerError
@@ -54,7 +55,7 @@ def lost(how: str) -> Rows:
     return rows
 
 
-@pytest.mark.parametrize("how", ["raised", "killed"])
+@pytest.mark.parametrize("how", few(["raised", "killed"], "killed"))
 def test_each_row_is_taken_once_where_spark_starts_tasks_again(
     spark_context: Any, how: str
 ) -> None:
@@ -66,7 +67,7 @@ def test_each_row_is_taken_once_where_spark_starts_tasks_again(
         assert sum(node.rows for node in cluster._cluster.roster.nodes.values()) == 12000
 
 
-@pytest.mark.parametrize("how", ["raised", "killed"])
+@pytest.mark.parametrize("how", few(["raised", "killed"], "raised"))
 def test_results_come_once_and_in_order_where_spark_starts_tasks_again(
     spark_context: Any, how: str
 ) -> None:
@@ -93,7 +94,13 @@ def idle(sc: Any) -> None:
     assert sc.parallelize(range(10)).sum() == 45
 
 
-@pytest.mark.parametrize(("how", "said"), [("raised", "mine"), ("killed", "SIGKILL ended it")])
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        pytest.param("raised", "mine", marks=pytest.mark.long),
+        ("killed", "SIGKILL ended it"),
+    ],
+)
 def test_a_node_that_fails_ends_the_feed_of_rows_that_take_long_to_make(
     spark_context: Any, tmp_path: Path, how: str, said: str
 ) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from tests.integration.test_tensorflow_cluster import running, square, states
 from tests.integration.test_tensorflow_feeding import idle, stuck
+from tests.support.long import few
 from tests.support.python_workers import own_python_workers
 from tos_notebook.errors import ConfigError, SessionClosed, WorkerError
 from tos_notebook.nodes.context import NodeContext
@@ -50,7 +51,7 @@ ACTIONS: dict[str, Callable[[Any, Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("action", few(ACTIONS, "collect", "iterator", "pickle"))
 def test_an_error_of_main_is_the_users_own_line(
     spark_context: Any, tmp_path: Path, action: str
 ) -> None:

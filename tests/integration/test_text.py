@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import tos_notebook as tos
+from tests.support.long import few
 from tos_notebook.errors import DataError, ShapeMismatch
 
 pytestmark = pytest.mark.usefixtures("seed")
@@ -108,6 +109,7 @@ def _tensors(arrays: dict[str, Any]) -> dict[str, Any]:
     return {name: tf.constant(values.tolist()) for name, values in arrays.items()}
 
 
+@pytest.mark.long
 def test_a_feature_space_trains_on_columns_by_their_names(patients: Any, train: Train) -> None:
     import keras
     import tensorflow as tf
@@ -150,7 +152,7 @@ def classifier(reviews: Any, shape: tuple[int, ...] = (1,)) -> Any:
     return model
 
 
-@pytest.mark.parametrize("strategy", ["allreduce", "treeaggregate"])
+@pytest.mark.parametrize("strategy", few(["allreduce", "treeaggregate"], "allreduce"))
 def test_the_guide_on_text(reviews: Any, train: Train, strategy: str) -> None:
     model = classifier(reviews)
     session = train(model, strategy=strategy, batch_size=32)
@@ -164,7 +166,7 @@ def test_the_guide_on_text(reviews: Any, train: Train, strategy: str) -> None:
         assert found["accuracy"] > 0.9
 
 
-@pytest.mark.parametrize("kind", ["records", "arrays", "dataset"])
+@pytest.mark.parametrize("kind", few(["records", "arrays", "dataset"], "records"))
 def test_text_trains_wherever_it_lies(
     reviews: Any, train: Train, spark_context: Any, kind: str
 ) -> None:
@@ -189,6 +191,7 @@ def test_text_trains_wherever_it_lies(
     assert run.history["loss"].iloc[-1] < run.history["loss"].iloc[0]
 
 
+@pytest.mark.long
 def test_a_model_without_weights_is_built_from_a_column_of_text(reviews: Any, train: Train) -> None:
     import keras
     from keras import layers
@@ -202,6 +205,7 @@ def test_a_model_without_weights_is_built_from_a_column_of_text(reviews: Any, tr
     assert run.history["samples"].sum() == reviews.count()
 
 
+@pytest.mark.long
 def test_a_table_of_tensorflow_travels_with_what_prepares_the_input(
     patients: Any, train: Train
 ) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.long import few
+
 ROOT = Path(__file__).parents[2]
 PYTEST = [sys.executable, "-m", "pytest", "-q", "--rootdir", ROOT, "-c", ROOT / "pyproject.toml"]
 NBVAL = ["--nbval", "--nbval-current-env", "--nbval-cell-timeout=240", "-p", "no:cacheprovider"]
@@ -16,18 +18,24 @@ FOLDER = ROOT / "notebooks"
 ELSEWHERE = {"00_first_steps.ipynb"}
 """Executed, and compared, by tests/browser/test_first_notebook.py."""
 COURSE = sorted({path.name for path in FOLDER.glob("*.ipynb")} - ELSEWHERE)
+KEPT = (
+    "01_tensoronspark_mnist.ipynb",
+    "04_stragglers_and_failures.ipynb",
+    "09_your_cluster.ipynb",
+)
+"""What `make test` executes: the original, failures, and a cluster."""
 TIMEOUT = 600
 
 SET = ("TOS_DIRECTORY", "TOS_MASTER", "TOS_MNIST_DIR", "TOS_NONINTERACTIVE")
 """What changes a notebook's outputs."""
 
 
-def run_notebook(path: Path) -> None:
+def run_notebook(path: Path, **environ: str) -> None:
     inherited = {k: v for k, v in os.environ.items() if k not in SET}
     done = subprocess.run(
         [*PYTEST, *NBVAL, path],
         cwd=ROOT,
-        env=inherited | {"TOS_NONINTERACTIVE": "1"},
+        env=inherited | {"TOS_NONINTERACTIVE": "1"} | environ,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -37,7 +45,7 @@ def run_notebook(path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("name", COURSE)
+@pytest.mark.parametrize("name", few(COURSE, *KEPT))
 def test_it_runs_top_to_bottom_and_shows_what_it_showed(name: str) -> None:
     """On this machine, whatever cluster the environment names."""
     run_notebook(FOLDER / name)

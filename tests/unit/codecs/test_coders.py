@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from tests.support.long import examples
 from tests.unit.codecs.support import (
     LARGE,
     NAMES,
@@ -31,7 +32,7 @@ from tos_notebook.codecs import as_codec
 from tos_notebook.errors import NonFiniteUpdate, RemoteProtocolError
 from tos_notebook.layout import Layout
 
-few = settings(max_examples=20, deadline=None)
+few = examples(0.2)
 every_codec = pytest.mark.parametrize("name", NAMES)
 
 

@@ -617,5 +617,5 @@ class Cluster(RuleBasedStateMachine):
         attempt.epoch, attempt.steps, attempt.sequence = attempt.epoch + 1, 0, 0
 
 
-Cluster.TestCase.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+Cluster.TestCase.settings = settings(stateful_step_count=40, deadline=None)
 TestOnce = Cluster.TestCase

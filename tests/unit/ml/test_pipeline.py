@@ -27,6 +27,7 @@ from pyspark.ml.tuning import (
 from pyspark.sql import functions
 
 import tos_notebook as tos
+from tests.support.long import few
 from tests.unit.ml.conftest import dense, two_classes
 from tos_notebook import errors
 
@@ -65,7 +66,7 @@ def test_the_example_of_the_documentation_works(spark: Any, tmp_path: Path) -> N
     assert names["scored"].columns[-3:] == ["rawPrediction", "probability", "prediction"]
 
 
-@pytest.mark.parametrize("encoded", [True, False])
+@pytest.mark.parametrize("encoded", few([True, False], True))
 def test_a_column_of_bytes_is_encoded_images_or_raw_pixels(spark: Any, encoded: bool) -> None:
     pixels = [np.full((2, 2, 3), 50 * n, np.uint8) for n in range(4)]
     content = [tf.io.encode_png(p).numpy() if encoded else p.tobytes() for p in pixels]
@@ -91,6 +92,7 @@ def test_a_fit_leaves_the_given_model_as_it_was_and_repeats_itself(assembled: An
     assert all((w == 5).all() for w in model.get_weights())
 
 
+@pytest.mark.long
 def test_a_function_makes_the_model_and_its_first_weights_are_those_of_all_fits(
     assembled: Any,
 ) -> None:
@@ -112,7 +114,7 @@ def test_a_model_tells_how_it_was_trained(trained: Any) -> None:
     assert len(trained.summary.history) == trained.run.status.milestones
 
 
-@pytest.mark.parametrize("logits", [True, False])
+@pytest.mark.parametrize("logits", few([True, False], True))
 def test_one_output_with_a_binary_loss_is_two_classes(assembled: Any, logits: bool) -> None:
     loss = keras.losses.BinaryCrossentropy(from_logits=logits)
     model = dense(1, None if logits else "sigmoid", loss)
@@ -277,6 +279,7 @@ def test_what_is_saved_is_what_is_loaded(trained: Any, assembled: Any, tmp_path:
     assert weights(tos.ml.TensorModel.load(uri)) == weights(trained)
 
 
+@pytest.mark.long
 def test_pipelines_are_saved_and_loaded_whole_before_and_after_the_fit(
     flowers: Any, tmp_path: Path
 ) -> None:
@@ -322,6 +325,7 @@ def test_fits_at_the_same_time_do_not_disturb_each_other(assembled: Any) -> None
     assert {n: weights(model) for n, model in together.items()} == alone
 
 
+@pytest.mark.long
 def test_a_grid_is_searched_by_cross_validation(assembled: Any, tmp_path: Path) -> None:
     estimator = tos.ml.TensorEstimator(model=two_classes(), epochs=2, batchSize=25)
     grid = ParamGridBuilder().addGrid(estimator.learningRate, [1e-6, 0.1]).build()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import tensorflow as tf
 from keras import layers
 
+from tests.support.long import few
 from tests.unit.program.support import Lone, assert_same
 from tos_notebook.errors import CaptureError, UnsupportedProgram
 from tos_notebook.program.capture import capture
@@ -128,8 +130,17 @@ NEVER_ADAPTED = [
 ]
 
 
-@pytest.mark.parametrize("make", NEVER_ADAPTED)
-@pytest.mark.parametrize("place", ["layer", "preprocess", "nested"])
+PLACES = "layer", "preprocess", "nested"
+
+
+@pytest.mark.parametrize(
+    ("place", "make"),
+    # Each place and each layer once.
+    few(
+        itertools.product(PLACES, NEVER_ADAPTED),
+        *zip(PLACES, NEVER_ADAPTED, strict=True),
+    ),
+)
 def test_a_lookup_that_was_never_adapted_is_refused_by_name(make: Any, place: str) -> None:
     lookup = make(name="colors")
     if place == "preprocess":

@@ -125,7 +125,10 @@ print("trained")
 
 @pytest.mark.parametrize(
     ("mode", "references"),
-    [("tf.disable_v2_behavior()", True), ("tf.disable_eager_execution()", False)],
+    [
+        ("tf.disable_v2_behavior()", True),
+        pytest.param("tf.disable_eager_execution()", False, marks=pytest.mark.long),
+    ],
 )
 def test_a_graph_of_any_mode_trains_as_in_its_session(mode: str, references: bool) -> None:
     """Reads, updates, sparse updates, loops, and reads that wait for an update."""

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.long import few
 from tests.unit.transport.peers import LIMIT, PARAMETERS, SECRET, Relay, Server, read, read_all
 from tos_notebook.errors import ConnectTimeout, TosError
 from tos_notebook.transport import sockets
@@ -65,7 +66,7 @@ def _resident() -> int:
 # -- who holds connections -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", few(KINDS, "tls"))
 def test_ten_thousand_connections_held_open_keep_nobody_out(serve: Open, kind: str) -> None:
     """From another address: neither sockets, threads nor memory are theirs."""
     server = serve(kind, max_pending=256)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.long import few
 from tos_notebook.archive.runner import Trained
 from tos_notebook.blocks.block import Columns
 from tos_notebook.codecs.pair import as_codecs
@@ -119,7 +120,7 @@ def test_a_pause_holds_all_workers_at_one_step(algorithm: str) -> None:
         ended()
 
 
-@pytest.mark.parametrize("algorithm", ["star", "ring"])
+@pytest.mark.parametrize("algorithm", few(["star", "ring"], "ring"))
 def test_another_learning_rate_holds_from_one_step_on(algorithm: str) -> None:
     rates = []
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.long import few
 from tests.unit.training.checkpoint import dying
 from tests.unit.training.checkpoint.test_writer import Disk
 from tests.unit.worker.support import center, counting_training, numbers
@@ -23,7 +24,7 @@ LIMIT = 300.0
 ROOT = Path(__file__).parents[4]
 
 
-@pytest.mark.parametrize("sync", ["asp", "ssp:1", "bsp"])
+@pytest.mark.parametrize("sync", few(["asp", "ssp:1", "bsp"], "bsp"))
 def test_a_run_killed_at_any_byte_that_it_writes_continues_with_every_batch_once(
     tmp_path: Path, sync: str
 ) -> None:
