@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import keras
@@ -44,7 +44,7 @@ def tables_of(functions: Iterable[Any]) -> list[Any]:
         # Else they are hidden.
         gc.unfreeze()
     try:
-        found = [each for each in gc.get_objects() if _is_wanted(each, wanted)]
+        found = [each for each in _instances(CapturableResource) if _handle_of(each) in wanted]
         for table in found:
             _refuse_empty(table)
         return found
@@ -53,11 +53,24 @@ def tables_of(functions: Iterable[Any]) -> list[Any]:
             gc.freeze()
 
 
-def _is_wanted(value: Any, handles: Container[int]) -> bool:
-    # Not isinstance, which asks proxies of what may be gone.
-    if not issubclass(type(value), CapturableResource):
-        return False
-    return id(getattr(value, "_resource_handle", None)) in handles
+def _instances(base: type) -> list[Any]:
+    """Return all objects of a class and of those that inherit from it.
+
+    Not by isinstance, which asks proxies of what may be gone, nor by a call for each of millions of
+    objects: that takes seconds.
+    """
+    kinds: dict[int, type] = {}
+    left = [base]
+    while left:
+        kind = left.pop()
+        kinds[id(kind)] = kind
+        inherited: list[type] = type.__subclasses__(kind)
+        left += [each for each in inherited if id(each) not in kinds]
+    return [each for each in gc.get_objects() if id(type(each)) in kinds]
+
+
+def _handle_of(table: Any) -> int:
+    return id(getattr(table, "_resource_handle", None))
 
 
 def refuse_unlearned(layers: Iterable[Any]) -> None:
@@ -75,7 +88,7 @@ def refuse_unlearned(layers: Iterable[Any]) -> None:
 def _refuse_empty(table: Any) -> None:
     if not _is_empty(table):
         return
-    found = [each for each in gc.get_objects() if _looks_up(each, table)]
+    found = [each for each in _instances(keras.Layer) if _table_of(each) is table]
     # A layer that splits text holds another one, which the user has not made.
     refuse_unlearned(sorted(found, key=lambda each: not hasattr(each, "_lookup_layer")))
     raise _unlearned("A lookup layer")
@@ -95,7 +108,3 @@ def _is_empty(table: Any) -> bool:
 
 def _table_of(layer: Any) -> Any:
     return getattr(getattr(layer, "_lookup_layer", layer), "lookup_table", None)
-
-
-def _looks_up(value: Any, table: Any) -> bool:
-    return issubclass(type(value), keras.Layer) and _table_of(value) is table
