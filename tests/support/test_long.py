@@ -12,7 +12,7 @@ import pytest
 from tests.support.long import few
 
 ROOT = Path(__file__).parents[2]
-FILE = "tests/integration/test_scripts_end.py"
+FILE = "tests/fuzz/test_kernels.py"
 
 
 def collected(*options: str) -> list[str]:
@@ -22,14 +22,10 @@ def collected(*options: str) -> list[str]:
     return [line.rpartition("::")[2] for line in found.stdout.splitlines() if "::" in line]
 
 
-def test_long_tests_are_those_that_are_left_out_unless_they_are_asked_for() -> None:
-    names = [
-        f"test_a_script_ends_although_its_runs_are_active[{version}]"
-        for version in ("3.11-strategies0", "3.12-strategies1")
-    ]
-    assert collected() == names[1:]
-    assert collected("-m", "long") == names[:1]
-    assert collected("-m", "") == names
+def test_long_tests_are_left_out_unless_they_are_asked_for() -> None:
+    name = "test_no_call_reads_or_writes_where_it_must_not"
+    assert collected() == [f"{name}[8]"]
+    assert collected("-m", "long") == [f"{name}[120]"]
 
 
 def test_a_target_of_make_runs_them() -> None:
