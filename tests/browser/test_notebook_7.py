@@ -33,7 +33,6 @@ def training(page: Any, lab: Lab) -> View:
     return view
 
 
-@pytest.mark.long
 def test_a_run_is_steered_survives_a_reload_and_leaves_its_picture(
     page: Any, lab: Lab, training: View
 ) -> None:
