@@ -52,6 +52,13 @@ const STATES = {
   work: [TWO, (page) => page.click('[data-tab="work"]')],
   theory: [TWO, (page) => page.click('[data-tab="theory"]')],
   settings: [TWO, (page) => page.click('[data-tab="settings"]')],
+  enlarged: [
+    TWO,
+    async (page) => {
+      await page.click(".tos-menu summary");
+      await page.click(".tos-menu-list button");
+    },
+  ],
   error: [`${TWO}&state=failed`, press("details")],
   together: ["together=1&workers=4"],
   trouble: ["trouble=1&workers=4"],

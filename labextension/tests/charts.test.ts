@@ -154,7 +154,11 @@ describe("charts", () => {
     const [button] = all(".tos-menu button");
     button.click();
     expect(all("figure")[0].classList).toContain("tos-large");
+    const grid = all("figure")[0].parentElement;
+    // The other one has no empty column beside it.
+    expect(grid?.dataset.count).toBe("1");
     button.click();
+    expect(grid?.dataset.count).toBe("2");
     expect(all("figure")[0].classList).not.toContain("tos-large");
   });
 

@@ -100,7 +100,9 @@ export class Charts {
     for (const [key, chart] of this.plots) {
       if (!kept.has(key)) this.drop(key, chart);
     }
-    setAttribute(this.grid, "data-count", String(shown.length));
+    // One that is enlarged has a row for itself.
+    const beside = shown.filter((name) => this.plots.get(name)?.large !== true);
+    setAttribute(this.grid, "data-count", String(beside.length));
     setAttribute(this.work, "data-count", String(worked.length));
     const height = this.height(shown.length);
     const rows = this.rows(shown.length);
