@@ -116,6 +116,41 @@ describe("other runs", () => {
     expect(document.activeElement).toBe(find('[data-tos="others"]')[0]);
   });
 
+  it("close their list at Escape, wherever the focus is, and at a press beside it", () => {
+    make(() => offered);
+    const [list] = find(".tos-others");
+    const press = (on: Element, key?: string): void => {
+      const options = { bubbles: true };
+      on.dispatchEvent(
+        key ? new KeyboardEvent("keydown", { key, ...options }) : new Event("pointerdown", options),
+      );
+    };
+    open();
+    press(find(".tos-plot")[0], "ArrowLeft");
+    press(boxes()[0]);
+    expect(list.hidden).toBe(false);
+    press(find(".tos-plot")[0], "Escape");
+    expect(list.hidden).toBe(true);
+    open();
+    press(find('[data-tos="others"]')[0]);
+    expect(list.hidden).toBe(false);
+    press(find(".tos-plot")[0]);
+    expect(list.hidden).toBe(true);
+  });
+
+  it("that come and go do so in the open list, which keeps the focus", () => {
+    make(() => offered);
+    open();
+    boxes()[1].focus();
+    const [before] = boxes();
+    charts.tick();
+    expect(boxes()[0]).toBe(before);
+    offered = [choice("c", "third"), choice("b", "second")];
+    charts.tick();
+    expect(boxes().map(({ value }) => value)).toEqual(["c", "b"]);
+    expect(document.activeElement).toBe(boxes()[1]);
+  });
+
   it("that are not there are said to be none", () => {
     make(() => []);
     open();

@@ -15,7 +15,7 @@ import { SavedChannel } from "./saved-run";
 /** Seconds between two messages of a run that is only drawn beside another. */
 const SECONDS = 2;
 
-/** Newest first; a run that the kernel knows is taken from there. */
+/** Newest first; a run that the kernel knows is taken from there, if it is in the panel. */
 export function othersOf(
   run: string,
   kernel: Kernel | null,
@@ -23,7 +23,8 @@ export function othersOf(
 ): Choice[] {
   const found = new Map<string, Choice>();
   for (const choice of [...live(kernel), ...saved(notebook)]) {
-    if (choice.id !== run && !found.has(choice.id)) found.set(choice.id, choice);
+    const removed = kernel?.overview.run(choice.id)?.hidden === true;
+    if (choice.id !== run && !removed && !found.has(choice.id)) found.set(choice.id, choice);
   }
   return [...found.values()];
 }
@@ -31,17 +32,14 @@ export function othersOf(
 function live(kernel: Kernel | null): Choice[] {
   // What is left of a kernel that is gone tells nothing.
   if (kernel?.state !== "open") return [];
-  return kernel.overview.runs
-    .filter(({ hidden }) => hidden !== true)
-    .reverse()
-    .map((row) => ({
-      ...{ id: row.id, name: nameOf(row), detail: word(row.state) },
-      open: () => {
-        const channel = kernel.channel(row.id);
-        channel.pace(SECONDS);
-        return channel;
-      },
-    }));
+  return kernel.overview.runs.reverse().map((row) => ({
+    ...{ id: row.id, name: nameOf(row), detail: word(row.state) },
+    open: () => {
+      const channel = kernel.channel(row.id);
+      channel.pace(SECONDS);
+      return channel;
+    },
+  }));
 }
 
 function saved(notebook: INotebookModel | null): Choice[] {

@@ -91,13 +91,16 @@ export class Others {
   private readonly list = h("div", { class: "tos-drawer-body tos-others-list" });
   private readonly chosen = new Map<string, Other>();
   private run = "";
+  private listed = "";
 
   constructor(
     private readonly choices: Choices,
     private readonly state: ChartState,
   ) {
     this.drawer = new Drawer(this.button, [this.list], () => {
-      if (this.drawer.isOpen) this.fill();
+      const listen = this.drawer.isOpen ? "addEventListener" : "removeEventListener";
+      for (const event of ["pointerdown", "keydown"]) document[listen](event, this.leave, true);
+      this.fill();
     });
     this.drawer.element.classList.add("tos-others");
     this.drawer.name(t("Other runs in the charts"));
@@ -116,22 +119,38 @@ export class Others {
 
   tick(): void {
     for (const other of this.chosen.values()) other.tick();
+    this.fill();
   }
 
   destroy(): void {
     for (const other of this.chosen.values()) other.close();
+    this.drawer.open(false);
   }
 
+  /** It covers a chart: Escape closes it wherever the focus is, and so does a press beside it. */
+  private readonly leave = (event: Event): void => {
+    const own = [this.button, this.drawer.element];
+    const inside = own.some((element) => element.contains(event.target as Node));
+    if (event instanceof KeyboardEvent ? event.key === "Escape" : !inside) this.drawer.open(false);
+  };
+
   private fill(): void {
+    if (!this.drawer.isOpen) return;
     const offered = this.choices(this.run);
     const known = new Set(offered.map(({ id }) => id));
     // What went away meanwhile can still be left out.
     const gone = this.all.map(({ choice }) => choice).filter(({ id }) => !known.has(id));
-    const rows = [...offered, ...gone].map((choice) => this.row(choice));
+    const all = [...offered, ...gone];
+    const listed = JSON.stringify(all);
+    if (listed === this.listed) return;
+    this.listed = listed;
+    const rows = all.map((choice) => this.row(choice));
     const none = h("p", { class: "tos-caption" }, t("No other run to draw yet."));
     const most = h("p", { class: "tos-caption" }, t("Up to %1 runs at once.", MOST));
+    const focused = this.list.querySelector<HTMLInputElement>("input:focus")?.value;
     this.list.replaceChildren(...(rows.length > 0 ? [...rows, most] : [none]));
     this.limit();
+    for (const box of this.list.querySelectorAll("input")) if (box.value === focused) box.focus();
   }
 
   private row(choice: Choice): HTMLElement {

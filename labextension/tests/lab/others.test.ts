@@ -42,6 +42,11 @@ it("the kernel's other runs come first, the newest of them before all, and each 
   ]);
 });
 
+it("a run that was removed from the panel is not offered as it was saved either", () => {
+  const found = othersOf("r3", kernel, notebook(saved("r5", "removed"), saved("z", "kept")));
+  expect(found.map(({ id }) => id)).toEqual(["r4", "z"]);
+});
+
 it("a run of the kernel is followed at ease", () => {
   const [choice] = othersOf("r3", kernel, null);
   expect(choice.open()).toBe(kernel.opened);
