@@ -74,10 +74,12 @@ export class CommChannel implements RunChannel {
     if (this.all.has(this.view)) this.link.send({ type: "pace", view: this.view, seconds });
   }
 
-  receive(content: StreamMessage, buffers: readonly DataView[]): void {
+  /** Returns whether the overview had another state of the run than the view has now. */
+  receive(content: StreamMessage, buffers: readonly DataView[]): boolean {
     if (content.type === "snapshot") this.memory.forget(this.run);
     if (this.early === null) this.listener?.message(content, buffers);
     else this.early.push([content, buffers]);
+    return this.link.overview.note(this.run, content.state.run?.state);
   }
 
   close(): void {

@@ -287,8 +287,8 @@ export class KernelLink implements Kernel {
 
   private readonly heard = (content: Content, buffers: readonly DataView[]): void => {
     if (content.type !== "overview") {
-      const message = content as unknown as StreamMessage;
-      this.channels.get(String(content.view))?.receive(message, buffers);
+      const channel = this.channels.get(String(content.view));
+      if (channel?.receive(content as unknown as StreamMessage, buffers)) this.changes.emit();
     } else if (!this.overview.apply(content as unknown as OverviewMessage)) {
       this.send({ type: "hello" });
     } else if (this.now === "opening") {

@@ -38,6 +38,18 @@ export class Overview {
     return this.rows.get(id) ?? null;
   }
 
+  /**
+   * Take the state that a view of a run has heard of: it comes sooner, and commands act on what is
+   * seen. How a run has ended comes with all the rest. Returns whether it is news.
+   */
+  note(id: string, state: string | undefined): boolean {
+    const row = this.rows.get(id);
+    if (!row || !state || row.state === state) return false;
+    if (hasEnded(row.state) || hasEnded(state)) return false;
+    this.rows.set(id, { ...row, state });
+    return true;
+  }
+
   /** Take one message that has not come before; false if others before it were lost. */
   apply(message: OverviewMessage): boolean {
     // Two connections to a kernel, one after the other, may bring the same.

@@ -165,14 +165,37 @@ describe("an open kernel", () => {
     two.channel.hello();
     const [first, second] = kernel.said("watch");
     expect(first).toMatchObject({ run: "r3", seconds: 0 });
-    kernel.say({ type: "delta", view: first.view });
-    kernel.say({ type: "delta", view: "nobody's" });
+    kernel.say({ type: "delta", view: first.view, state: {} });
+    kernel.say({ type: "delta", view: "nobody's", state: {} });
     expect(one.listener.message).toHaveBeenCalledOnce();
     expect(two.listener.message).not.toHaveBeenCalled();
     two.channel.close();
     expect(kernel.said("unwatch")).toEqual([{ type: "unwatch", view: second.view }]);
-    kernel.say({ type: "delta", view: second.view });
+    kernel.say({ type: "delta", view: second.view, state: {} });
     expect(two.listener.message).not.toHaveBeenCalled();
+  });
+
+  it("has the state that a view shows, as soon as the view has it", async () => {
+    const { kernel, link } = on.it;
+    const { channel } = on.it.view();
+    await settle();
+    channel.hello();
+    const [{ view: name }] = kernel.said("watch");
+    const changed = vi.fn();
+    link.changed.connect(changed);
+    const say = (state: string): void => {
+      kernel.say({ type: "delta", view: name, state: { run: { state } } });
+    };
+    say("paused");
+    say("paused");
+    expect(link.overview.run("r3")?.state).toBe("paused");
+    expect(changed).toHaveBeenCalledOnce();
+    // How it has ended comes with all the rest.
+    say("finished");
+    expect(link.overview.run("r3")?.state).toBe("paused");
+    kernel.tell(row(3, { state: "finished" }));
+    say("running");
+    expect(link.overview.run("r3")?.state).toBe("finished");
   });
 
   it("answers a view's commands by the view's numbers", async () => {
