@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from itertools import chain
 
-from .numbers import words
-
 _STEPS = (1.0, 2.0, 5.0, 10.0, 15.0, 30.0)
 
 TIMES = (
@@ -55,7 +53,8 @@ class Axis:
     def ticks(self) -> list[tuple[float, str]]:
         """Return round values between the ends, and their labels."""
         values = self._powers() if self._log else self._multiples()
-        return [(value, clock(value) if self._time else label(value)) for value in values]
+        labels = _clocks(values) if self._time else map(label, values)
+        return list(zip(values, labels, strict=True))
 
     def _scale(self, value: float) -> float:
         if not self._log:
@@ -78,12 +77,12 @@ class Axis:
 
 
 def label(value: float) -> str:
-    """Return a value in few letters: 0.05, 250, 20k, 4e8."""
+    """Return a tick in few letters, but with all of its digits: 0.05, 250, 10.05k, 4e8."""
     size = abs(value)
     if size != 0 and (size < 1e-3 or size >= 1e6):
-        digits, _, power = f"{value:.1e}".partition("e")
-        return f"{digits.removesuffix('.0')}e{int(power)}"
-    return f"{value / 1000:g}k" if size >= 1e4 else words(value)
+        digits, _, power = f"{value:.9e}".partition("e")
+        return f"{digits.rstrip('0').rstrip('.')}e{int(power)}"
+    return f"{value / 1000:.10g}k" if size >= 1e4 else f"{value:,.10g}"
 
 
 def clock(seconds: float) -> str:
@@ -93,3 +92,13 @@ def clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def _clocks(times: list[float]) -> list[str]:
+    """Return times in one form: if one of them needs decimals, all have them."""
+    decimals = max((len(f"{time:.10g}".partition(".")[2]) for time in times), default=0)
+    if decimals == 0:
+        return [clock(time) for time in times]
+    if all(time < 60 for time in times):
+        return [f"{time:.{decimals}f} s" for time in times]
+    return [clock(time // 1) + f"{time % 1:.{decimals}f}"[1:] for time in times]

@@ -104,13 +104,13 @@ export function xLabels(axis: Axis, values: readonly number[]): string[] {
   return values.map((value) => (axis === "samples" ? short(value) : number(value)));
 }
 
-/** A value on the y axis in few letters: 0.05, 250, 4e8. */
+/** A tick of the y axis in few letters, but with all of its digits: 0.05, 250, 10.05k, 4e8. */
 export function yLabel(value: number): string {
   const size = Math.abs(value);
-  if (size !== 0 && (size < 1e-3 || size >= 1e6)) {
-    return value.toExponential(1).replace(".0e", "e").replace("e+", "e");
-  }
-  return size >= 1e4 ? short(value) : number(value);
+  if (size !== 0 && (size < 1e-3 || size >= 1e6)) return value.toExponential().replace("e+", "e");
+  const text = (one: number): string =>
+    one.toLocaleString("en-US", { maximumSignificantDigits: 12 });
+  return size >= 1e4 ? `${text(value / 1e3)}k` : text(value);
 }
 
 /** The values that lie between two shares of all; puts these in order. */

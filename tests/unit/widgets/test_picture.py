@@ -18,6 +18,7 @@ from tests.unit.widgets.support import FACTS, FakeRun, mimebundle
 from tos_notebook import events
 from tos_notebook.chaos import Kill, Slow
 from tos_notebook.widgets import Result, RunModel
+from tos_notebook.widgets.axes import Axis
 from tos_notebook.widgets.facts import RunFacts
 from tos_notebook.widgets.saved import POINTS
 from tos_notebook.widgets.svg import Panel, chart
@@ -343,6 +344,28 @@ def test_a_wide_range_is_drawn_logarithmically() -> None:
     wide, narrow = np.array([1.0, 10, 1000]), np.array([1.0, 2, 3])
     assert "logarithmic" in chart(Panel("loss", [("training", x, wide)]))
     assert "logarithmic" not in chart(Panel("loss", [("training", x, narrow)]))
+
+
+@pytest.mark.parametrize(
+    ("until", "expected"),
+    [
+        (2.0, ["0.0 s", "0.5 s", "1.0 s", "1.5 s", "2.0 s"]),
+        (240.0, ["0:00", "1:00", "2:00", "3:00", "4:00"]),
+    ],
+)
+def test_the_times_of_one_axis_have_one_form(until: float, expected: list[str]) -> None:
+    ticks = Axis(0.0, until, 0.0, 300.0, "time").ticks()
+    assert [text for _, text in ticks] == expected
+
+
+def test_times_around_a_minute_have_one_form_too() -> None:
+    ticks = Axis(59.0, 61.0, 0.0, 300.0, "time").ticks()
+    assert [text for _, text in ticks] == ["0:59.0", "0:59.5", "1:00.0", "1:00.5", "1:01.0"]
+
+
+def test_nearly_constant_values_are_told_apart_by_their_ticks() -> None:
+    ticks = Axis(10_030.0, 10_070.0, 0.0, 300.0, "linear").ticks()
+    assert [text for _, text in ticks] == ["10.03k", "10.04k", "10.05k", "10.06k", "10.07k"]
 
 
 def test_one_accident_does_not_make_everything_else_flat() -> None:
