@@ -4,6 +4,7 @@ import { pack } from "../demo/kernel";
 import { csv, type Sheet, svg } from "../src/view/charts-save";
 import { Charts } from "../src/view/charts";
 import { TOLD } from "../src/view/chart";
+import { curves, DEFAULT_OPTIONS } from "../src/view/curves";
 import { RunModel } from "../src/view/model";
 import { readTheme } from "../src/view/theme";
 import { browser, entered, parts } from "./fakes";
@@ -182,6 +183,18 @@ describe("a saved chart", () => {
 
   it("is a row for each point", () => {
     expect(csv(sheet)).toBe('curve,seconds,"a, ""b"" <i>"\ntraining,0,2\ntraining,4,1\n');
+  });
+
+  it("says which of its curves is smoothed", () => {
+    const rows = (smoothing: number): string[] => {
+      const drawn = curves(model.series.slice(0, 2), { ...DEFAULT_OPTIONS, smoothing });
+      const lines = csv({ ...sheet, drawn })
+        .split("\n")
+        .slice(1, -1);
+      return [...new Set(lines.map((line) => line.replace(/,[^,]*,[^,]*$/, "")))];
+    };
+    expect(rows(0.6)).toEqual(["raw", '"training, smoothed"', "validation"]);
+    expect(rows(0)).toEqual(["training", "validation"]);
   });
 
   it("is an SVG in which names are text", () => {

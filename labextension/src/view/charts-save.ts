@@ -4,6 +4,7 @@ import type { Overlay } from "./charts-marks";
 import { type Range, xLabels, xTicks, yLabel, yTicks } from "./charts-scale";
 import type { Axis, Curve } from "./curves";
 import { shortened } from "./format";
+import { t } from "./text";
 import type { Theme } from "./theme";
 import { word } from "./words";
 
@@ -28,9 +29,10 @@ export function csv({ name, axis, drawn }: Sheet): string {
   const cell = (text: string): string =>
     /[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
   const lines = [["curve", axis === "time" ? "seconds" : axis, name].map(cell).join(",")];
-  for (const { label, x, values } of drawn) {
+  for (const { label, smoothed, x, values } of drawn) {
+    const curve = cell(smoothed ? t("%1, smoothed", label) : label);
     values.forEach((value, i) => {
-      if (value !== null) lines.push([cell(label), String(x[i]), String(value)].join(","));
+      if (value !== null) lines.push([curve, String(x[i]), String(value)].join(","));
     });
   }
   return `${lines.join("\n")}\n`;

@@ -41,6 +41,8 @@ export interface Curve {
   split: Split;
   /** Drawn faintly, behind the same smoothed. */
   raw: boolean;
+  /** Not what was measured. */
+  smoothed?: boolean;
   x: ArrayLike<number>;
   values: (number | null)[];
   /** Whose it is; one's own if left out. */
@@ -88,11 +90,11 @@ export function curves(
     const order = ascending(places);
     const x = merge(pick(places, order), options.points);
     const values = pick(points.column(VALUE), order);
+    const smoothed = options.smoothing > 0 && split === "training";
     const add = (label: string, raw: boolean, all: ArrayLike<number>): void => {
       const shown = drawable(merge(all, options.points), options.log);
-      drawn.push({ label, split, raw, ...parted(x, shown, gaps) });
+      drawn.push({ label, split, raw, smoothed: smoothed && !raw, ...parted(x, shown, gaps) });
     };
-    const smoothed = options.smoothing > 0 && split === "training";
     if (smoothed) add(t("raw"), true, values);
     // The model that the user gets is the server's, which only validation measures.
     const copies = split === "training" && name !== "loss";
