@@ -28,6 +28,7 @@ import type { PanelContext } from "./panel-context";
 import { RUN_MIME } from "./protocol";
 import { RunOutput } from "./run-output";
 import { RunTabs } from "./run-tabs";
+import { argument } from "./run-words";
 import { SavedPictures } from "./saved-pictures";
 import { SettingsModel } from "./settings";
 import { sparkUi } from "./spark-ui";
@@ -140,7 +141,8 @@ function comparer(
 ): PanelContext["compare"] {
   const openDocument = openDocumentIn(app);
   return (kernel, runs) => {
-    const code = `%tos_compare ${runs.map(({ number }) => number).join(" ")}`;
+    const names = runs.map((row) => argument(row, kernel.overview.runs));
+    const code = `%tos_compare ${names.join(" ")}`;
     openDocument(kernel);
     const notebook = notebooks && panelOf(notebooks, kernel);
     void (notebook ? runBelow(notebook, code) : inject(app, kernel, code));

@@ -32,6 +32,13 @@ export function titled(row: Pick<RunRow, "name" | "number">, trans: TranslationB
   return row.name ? shortened(row.name, MOST) : trans.__("Run %1", row.number);
 }
 
+/** What a magic calls it: its name where that is a word that no other run has, else its number. */
+export function argument({ name, number }: RunRow, all: readonly RunRow[]): string {
+  const usable = name && /^[\p{L}_][\p{L}\p{N}_.-]*$/u.test(name);
+  const alone = all.filter((row) => row.name === name).length === 1;
+  return usable && alone ? name : String(number);
+}
+
 /** The latest evaluation of the model that the user gets. */
 export function validated(row: RunRow, trans: TranslationBundle): string[] {
   return Object.entries(row.validation ?? {}).map(([name, value]) =>
