@@ -24,7 +24,7 @@ function variable({ name }: RunInfo): string {
 
 function lines(run: RunInfo): Line[] {
   const it = variable(run);
-  const again: Line = [t("Train on from a checkpoint"), `%tos_resume FOLDER/${run.id}`];
+  const again: Line = [t("Train on, if it has a checkpoint"), `%tos_resume FOLDER/${run.id}`];
   if (run.state === "lost") return [again];
   if (run.state === "failed") return [[t("The whole history"), `${it}.history`], again];
   return [
