@@ -121,11 +121,15 @@ class RunHub:
                 del self._clusters[name]
         self.wake()
 
+    @property
+    def pages(self) -> list[PageSession]:
+        """All that are served."""
+        with self._lock:
+            return list(self._pages.values())
+
     def wake(self) -> None:
         """Tell every page what is new."""
-        with self._lock:
-            pages = list(self._pages.values())
-        for page in pages:
+        for page in self.pages:
             self._pump.add(page)
 
     def feed(self, page: PageSession) -> None:
@@ -153,9 +157,7 @@ class RunHub:
 
     def close(self) -> None:
         """Send every page away. Idempotent."""
-        with self._lock:
-            pages = list(self._pages.values())
-        for page in pages:
+        for page in self.pages:
             page.close()
 
 

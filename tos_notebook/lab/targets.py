@@ -12,6 +12,7 @@ from ..cluster.executors import active_context, is_running
 from ..cluster.summary import ClusterSummary, summary
 from ..training import factory
 from ..training.run import viewers
+from ..widgets.live_view import settle_here
 from ..widgets.run_view import show
 from .hub import PageSession, RunHub
 
@@ -83,7 +84,9 @@ class Targets:
         page.attach(comm)
 
     def _after_cell(self, result: object) -> None:
-        """Notice that a cell has connected to Spark, or has stopped it."""
+        """Notice what a cell has done to Spark, and that runs ended where no page looks."""
+        if not self.hub.pages:
+            settle_here()
         sc = active_context()
         if sc is not self._spark:
             self._spark = sc

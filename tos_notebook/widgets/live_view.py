@@ -20,6 +20,20 @@ logger = logging.getLogger(__name__)
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
+_unheard: set[LiveView] = set()
+"""Shown, not over, and no front end has asked them for anything."""
+
+
+def settle_here() -> None:
+    """Show the still pictures of what has ended, as part of the cell that is executed.
+
+    A program that executes a notebook takes what comes of the cell under execution only, and so
+    misses what the pump sends of an earlier cell, or after the end of the last one.
+    """
+    for view in tuple(_unheard):
+        view.settle_here()
+
+
 class LiveView(ABC):
     """Shows something while it runs, and lets a person steer it.
 
@@ -40,8 +54,9 @@ class LiveView(ABC):
         self._stream, self._control, self._pump = stream, control, pump
         self._lock = threading.Lock()
         self._outputs: list[tuple[Any, contextvars.Context]] = []
+        self._handles: list[Any] = []
         self._settled = threading.Event()
-        self._closed = False
+        self._closed = self._heard = False
         control.on_msg(self._receive)
         pump.add(self)
 
@@ -80,6 +95,9 @@ class LiveView(ABC):
             if live and handle is not None:
                 # The cell that a thread's output belongs to is known by context.
                 self._outputs.append((handle, contextvars.copy_context()))
+                self._handles.append(handle)
+                if not self._heard:
+                    _unheard.add(self)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it has ended and every output shows its still picture.
@@ -91,9 +109,19 @@ class LiveView(ABC):
         """
         return self._settled.wait(timeout)
 
+    def settle_here(self) -> None:
+        """Show the still picture in this cell's name, if it is over; see `settle_here`."""
+        if not self._over:
+            return
+        _unheard.discard(self)
+        still = dict(self._still())
+        for handle in self._handles:
+            handle.update(still, raw=True)
+
     def close(self) -> None:
         """Take the view out of the notebook's front end; what it shows continues. Idempotent."""
         self._closed = True
+        _unheard.discard(self)
         self._stream.close()
         self._control.close()
 
@@ -136,6 +164,8 @@ class LiveView(ABC):
     def _receive(self, widget: Any, content: Any, buffers: object) -> None:
         kind = content.get("type") if isinstance(content, dict) else None
         if kind == "hello":
+            self._heard = True
+            _unheard.discard(self)
             self._hello()
             self._pump.add(self)
         elif kind == "command":
