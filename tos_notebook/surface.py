@@ -12,6 +12,7 @@ from .common.checks import refuse_unknown
 from .data.chosen import chosen, like
 from .errors import ConfigError
 from .magics import load_once, notebook_shell
+from .magics.launcher import is_noninteractive
 from .program.capture import capture
 from .program.kinds import is_keras
 from .telemetry.progress import ProgressLine
@@ -135,18 +136,24 @@ def fit(
     if "validation_data" in given:
         given["validation_data"] = like(given["validation_data"], features, label)
     shell = notebook_shell()
+    live = shell is not None and not is_noninteractive()
     if shell is not None:
         load_once(shell)
-    elif verbose:
+    if verbose and not live:
         sinks = (*sinks, ProgressLine(sys.stdout))
     if verbose and spark is None and active_context() is None:
         # It takes seconds, in which nothing else would be said.
         sys.stdout.write("Starting Spark ...\n")
         sys.stdout.flush()
     run = train_once(spark, model, settings, data, given | {"sinks": sinks})
-    if verbose and shell is not None:
+    if verbose and live:
         run.show()
-    return wait_or_stop(run) if wait else run
+    if wait:
+        wait_or_stop(run)
+        if verbose and shell is not None and not live:
+            # Nobody looks before the end.
+            run.show()
+    return run
 
 
 def _weighted(model: Any, class_weight: Mapping[int, float]) -> Any:

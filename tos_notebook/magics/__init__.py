@@ -363,9 +363,9 @@ def load_ipython_extension(ip: Any) -> None:
 
 
 def notebook_shell() -> Any:
-    """Return the shell of the notebook that a person looks at; None in scripts and batch jobs."""
+    """Return the shell of the notebook whose kernel this process is; None in scripts."""
     shell = ipython_shell()
-    return None if getattr(shell, "kernel", None) is None or is_noninteractive() else shell
+    return None if getattr(shell, "kernel", None) is None else shell
 
 
 def load_once(ip: Any) -> None:
