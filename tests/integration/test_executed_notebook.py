@@ -71,6 +71,16 @@ def test_each_training_cell_is_saved_with_its_result(
     assert WIDGET not in picture
 
 
+@pytest.mark.parametrize("cell", [4, 5])
+def test_a_figure_is_saved_with_a_picture_that_needs_no_script(
+    plain: list[list[Any]], cell: int
+) -> None:
+    (figure,) = [data for data in shown(plain[cell]) if PLOTLY in data]
+    assert PICTURE in figure["text/html"]
+    assert 'alt="' in figure["text/html"]
+    assert len(figure["text/html"]) < 50_000
+
+
 def test_where_nobody_looks_a_fit_is_saved_with_one_picture() -> None:
     outputs = executed(SETUP, FIT, TOS_NONINTERACTIVE="1")[1]
     (picture,) = pictures(outputs)

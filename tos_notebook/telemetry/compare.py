@@ -13,7 +13,9 @@ from ..common.checks import with_known_options
 from ..errors import ConfigError
 from ..readable import ipython_shell, one_line
 from .comparison_table import MISSING, Comparable, differing, reached_by_all, table, titles
-from .figure import COLORS, DASHES, GREY, LABEL, line, since_start, smoothed, thin_out, white
+from .figure import COLORS, DASHES, GREY, LABEL, line, since_start, smoothed, white
+from .pictured import pictured
+from .thinned import thin_out
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -132,7 +134,7 @@ def _figure(labels: list[str], frames: list[pd.DataFrame], goal: float) -> go.Fi
         margin={"t": 50},
         legend={"orientation": "h", "x": 0.0, "y": 1.02, "yanchor": "bottom"},
     )
-    return drawing
+    return pictured(drawing)
 
 
 def _milestones(run: Comparable, name: str) -> pd.DataFrame:

@@ -14,13 +14,12 @@ from ..readable import one_line
 from ..theory.predictions import gauges, mean_staleness
 from .figure_marks import draw_steering
 from .history import History
+from .pictured import pictured
+from .thinned import thin_out
 
 if TYPE_CHECKING:
     import pandas as pd
     import plotly.graph_objects as go
-
-POINTS = 5000
-"""Points per line at most; longer ones are averaged, so that a saved notebook stays small."""
 
 LINES = 6
 """Lines of one panel at most: more could not be told apart."""
@@ -107,7 +106,7 @@ def figure(history: History, validation: Sequence[Validated] = ()) -> go.Figure:
     if evaluations:
         _draw_validation(drawing, evaluations)
     _label(drawing, history.stale)
-    return drawing
+    return pictured(drawing)
 
 
 def _label(drawing: go.Figure, stale: bool) -> None:
@@ -338,23 +337,3 @@ def smoothed(frame: pd.DataFrame) -> Vector:
     weight = frame["samples"].where(frame["loss"].notna()).ewm(span=span).mean()
     mean: Vector = (total / weight).to_numpy(np.float64)
     return mean
-
-
-def thin_out(x: Vector, y: Vector, points: int = POINTS) -> tuple[Vector, Vector]:
-    """Average neighbors until at most `points` are left; fewer are returned as they are.
-
-    Parameters
-    ----------
-    x, y : ndarray, shape (n,), float64
-    points : int
-
-    Returns
-    -------
-    tuple of ndarray, each of shape (m,), float64, with m <= `points`
-    """
-    if len(x) <= points:
-        return x, y
-    group = -(-len(x) // points)
-    starts = np.arange(0, len(x), group)
-    counts = np.diff(np.append(starts, len(x)))
-    return np.add.reduceat(x, starts) / counts, np.add.reduceat(y, starts) / counts

@@ -13,8 +13,9 @@ from tests.support.settings import SETTINGS, TOGETHER
 from tests.unit.telemetry.samples import milestone
 from tos_notebook.errors import ConfigError
 from tos_notebook.events import CommandAccepted, Event, Validated
-from tos_notebook.telemetry.figure import COLORS, POINTS, smoothed
+from tos_notebook.telemetry.figure import COLORS, smoothed
 from tos_notebook.telemetry.history import History
+from tos_notebook.telemetry.thinned import POINTS
 from tos_notebook.training.results.settings import RunSettings
 
 

@@ -10,13 +10,12 @@ from tos_notebook.events import CommandAccepted, CommandApplied, Validated
 from tos_notebook.telemetry.figure import (
     INTERVALS,
     LINES,
-    POINTS,
     figure,
     since_start,
     smoothed,
-    thin_out,
 )
 from tos_notebook.telemetry.history import History
+from tos_notebook.telemetry.thinned import POINTS, thin_out
 
 
 def history(milestones: int, executors: int = 1, partitions: int = 2) -> History:
