@@ -132,6 +132,11 @@ def fit(
     settings = subset(SessionOptions, asked, none=True) | {"checkpoint_dir": checkpoint_dir}
     if checkpoint_dir is not None:
         given.setdefault("checkpoint_every", EVERY)
+    elif "max_checkpoints" in given and "checkpoint_every" not in given:
+        raise ConfigError(
+            "max_checkpoints: expected checkpoint_dir with it, since nothing is saved without; got "
+            'none. Say where checkpoints go, such as checkpoint_dir="hdfs:///runs".'
+        )
     data = chosen(data, features, label)
     if "validation_data" in given:
         given["validation_data"] = like(given["validation_data"], features, label)
