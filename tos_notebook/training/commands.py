@@ -98,7 +98,8 @@ def change(
     require_obeyed(run, Command.SET)
     if all(each is None for each in (learning_rate, sync_interval, sync, codec)):
         raise ConfigError(
-            "set: expected learning_rate, sync_interval, sync or codec; got none of them."
+            "set: expected learning_rate, sync_interval, sync, codec, combiner or partitions; "
+            "got none of them."
         )
     changes: dict[str, Any] = {}
     if learning_rate is not None:

@@ -6,6 +6,7 @@ import inspect
 import re
 from collections.abc import Callable
 from dataclasses import fields
+from types import SimpleNamespace
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -19,6 +20,7 @@ from tos_notebook.magics import TosMagics
 from tos_notebook.magics.parsers import PARSERS
 from tos_notebook.ml import TensorEstimator
 from tos_notebook.ml.params import OFFERED
+from tos_notebook.steering.machine import Command
 from tos_notebook.strategies import AllReduce, ParameterServer, TreeAggregate
 from tos_notebook.telemetry.compare import compare
 from tos_notebook.theory import cost
@@ -116,6 +118,14 @@ def test_an_option_that_does_not_exist_is_named_with_the_one_that_is_meant(
 ) -> None:
     with pytest.raises(ConfigError, match=message):
         call()
+
+
+def test_a_change_of_nothing_lists_all_that_can_be_changed() -> None:
+    steered = SimpleNamespace(parts=None, strategy=SimpleNamespace(commands={Command.SET}))
+    with pytest.raises(ConfigError, match="got none of them") as refused:
+        Run.set(SimpleNamespace(lifecycle=steered))  # type: ignore[arg-type]
+    settings = {*inspect.signature(Run.set).parameters} - {"self"}
+    assert settings <= {*re.findall(r"\w+", str(refused.value))}
 
 
 def test_an_option_without_a_default_is_named_where_it_is_left_out() -> None:
