@@ -91,6 +91,11 @@ class Coordinator(Jobs):
         return self.state.settings
 
     @property
+    def gone_by(self) -> Settings:
+        """See `ControlState.gone_by`."""
+        return self.state.gone_by
+
+    @property
     def error(self) -> TosError | None:
         """What ended the run."""
         return self.state.error

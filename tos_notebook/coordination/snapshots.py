@@ -89,6 +89,8 @@ class Snapshot:
         How often another strategy has taken the run over in this process.
     swap : object, optional
         A swap of the strategy that is still to be done.
+    gone_by : Settings, optional
+        The settings that workers went by; see `ControlState.gone_by`.
     """
 
     progress: Progress
@@ -98,6 +100,7 @@ class Snapshot:
     asked: Asked | None = None
     swaps: int = 0
     swap: Any = None
+    gone_by: Settings | None = None
 
 
 class Snapshotter:
@@ -208,7 +211,8 @@ class Snapshotter:
         finally:
             self._release_gate()
         progress = Progress(ledger, copied, samples, rows, reached)
-        return Snapshot(progress, *seen[0], wanted, self._swaps, swapping)
+        gone_by = state.gone_by
+        return Snapshot(progress, *seen[0], wanted, self._swaps, swapping, gone_by)
 
     def _not_yet(self, last: bool) -> None:
         if last:

@@ -172,6 +172,13 @@ class ControlState:
         return self.settings_log.settings
 
     @property
+    def gone_by(self) -> Settings:
+        """The same; of a run that is over, without what was asked for and never came into force."""
+        with self.lock:
+            before = self.acknowledgements.before
+            return self.settings if self.machine.active or before is None else before
+
+    @property
     def chaos_rules(self) -> tuple[Rule, ...]:
         """The rules that may still strike."""
         return self.chaos.in_force(self.membership.partitions)
@@ -313,9 +320,10 @@ class ControlState:
         """
         if "sync" in changes:
             self.membership.reset_clocks()
+        before = self.settings
         self.settings_log.change(self.membership.settings_versions(), **changes)
-        version = self.settings_log.version
-        self.acknowledgements.expect_change(version, command, detail, frozenset(changes))
+        version, names = self.settings_log.version, frozenset(changes)
+        self.acknowledgements.expect_change(version, command, detail, names, before)
         if "chaos" in changes:
             self.chaos = Chaos(self.settings.chaos, version)
             self.acknowledgements.expect_chaos_end(bool(self.settings.chaos))

@@ -37,8 +37,9 @@ class Comparison:
         A row for each run, by its name. First the settings in which the runs differ, as text, as
         they were at the end, and how often a run was steered. Then the best value of each that the
         validation has, ``best val_accuracy``, or the last one if its name does not say which is
-        best; the training loss, smoothed, at the end; the seconds to the least loss that all runs
-        reached; samples a second, with pauses; and megabytes sent both ways.
+        best; the training loss of late; the seconds to the least smoothed loss that all runs
+        reached; samples a second, without pauses; and megabytes sent both ways. Loss and samples a
+        second are those of views and lists.
     figure : plotly.graph_objects.Figure
         The smoothed training loss over time, samples and bytes, with one line per run. Time counts
         from the beginning of a run's first milestone; bytes are those of its exchanges, both ways.

@@ -59,19 +59,28 @@ def titles(runs: Sequence[Any]) -> list[str]:
 def differing(runs: Sequence[Comparable]) -> dict[str, list[str]]:
     """Return the settings in which runs differ, by name, each with a text for every run."""
     found = [run.settings.by_name | _own_rate(run) | _steered(run) for run in runs]
-    if any(isinstance(settings.get("combiner"), str) for settings in found):
-        # Of a saved run only the combiner's name is known.
-        for settings in found:
-            rule = settings.get("combiner")
-            settings["combiner"] = getattr(rule, "name", rule)
+    _name_combiners(found)
     names = dict.fromkeys(name for settings in found for name in settings)
     texts = {name: [_text(settings, name) for settings in found] for name in names}
     return {name: values for name, values in texts.items() if len(set(values)) > 1}
 
 
+def _name_combiners(found: Sequence[dict[str, object]]) -> None:
+    """Call combiners by their names, as views do, unless two of one name differ."""
+    rules = [rule for settings in found if (rule := settings.get("combiner")) is not None]
+    names = [getattr(rule, "name", rule) for rule in rules]
+    # Of a saved run only the name is known.
+    saved = any(isinstance(rule, str) for rule in rules)
+    if saved or len({*map(repr, rules)}) == len({*names}):
+        for settings in found:
+            rule = settings.get("combiner")
+            settings["combiner"] = getattr(rule, "name", rule)
+
+
 def _own_rate(run: Comparable) -> dict[str, object]:
     """Return the learning rate of its program, where that is in force and known."""
-    rate = getattr(getattr(run, "program", None), "learning_rate", None)
+    program = getattr(run, "program", None)
+    rate = getattr(run, "own_rate", None) if program is None else program.learning_rate
     if rate is None or run.settings.learning_rate is not None:
         return {}
     return {"learning_rate": _round(rate)}
@@ -110,9 +119,11 @@ def table(runs: Sequence[Comparable], frames: Sequence[pd.DataFrame], goal: floa
     names = dict.fromkeys(name for values in results for name in values)
     columns: dict[str, Any] = dict(differing(runs))
     columns |= {name: [values.get(name, math.nan) for values in results] for name in names}
-    columns["loss"] = [_round(float(smoothed(frame)[-1])) for frame in frames]
+    # A saved run has these itself.
+    shown: list[Any] = [getattr(run, "status", run) for run in runs]
+    columns["loss"] = [_round(each.loss) for each in shown]
     columns["seconds to same loss"] = [_reached(frame, goal) for frame in frames]
-    columns["samples/s"] = [_speed(frame) for frame in frames]
+    columns["samples/s"] = [_round(each.samples_per_second) for each in shown]
     columns["MB sent"] = [_round(_megabytes(frame)) for frame in frames]
     return pd.DataFrame(columns, index=pd.Index(titles(runs), name="run"))
 
@@ -137,10 +148,6 @@ def _reached(frame: pd.DataFrame, goal: float) -> float:
     below = (smoothed(frame) <= goal).nonzero()[0]
     reached = math.isfinite(goal) and len(below)
     return _round(float(since_start(frame)[below[0]])) if reached else math.nan
-
-
-def _speed(frame: pd.DataFrame) -> float:
-    return _round(frame["samples"].sum() / max(float(since_start(frame).max()), 1e-9))
 
 
 def _megabytes(frame: pd.DataFrame) -> float:

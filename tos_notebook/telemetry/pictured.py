@@ -168,7 +168,7 @@ def _marks(traces: list[Any]) -> Iterator[tuple[Any, Vector]]:
         elif trace.orientation == "h":
             # Stacked, on an axis of names.
             ends = begun + np.asarray(trace.x, np.float64)
-            yield trace, _bars(np.arange(len(ends)), 0.8, begun, ends)[:, ::-1]
+            yield trace, _bars(np.arange(float(len(ends))), 0.8, begun, ends)[:, ::-1]
             begun = ends
         else:
             at = np.asarray(trace.x, np.float64)

@@ -229,6 +229,7 @@ class RunFactory:
             came_in=request.came_in,
             content=content_of(first.arrays).digest if isinstance(first, ArraySource) else "",
             stream=isinstance(first, StreamSource),
+            rate=self.program.learning_rate,
         )
         folder = Folder(self.storage.inside(request.run_id))
         folder.begin()

@@ -68,7 +68,8 @@ class SavedRun(RunSummary):
     def settings(self) -> SavedSettings:
         """What was in force, and what the run was asked to do."""
         _, saved = last(self._folder)
-        asked, settings, own = saved.origin.asked, saved.settings, dict(saved.settings.shown)
+        settings = saved.gone_by or saved.settings
+        asked, own = saved.origin.asked, dict(settings.shown)
         return SavedSettings(
             strategy=saved.strategy.name,
             combiner=own.pop("combiner", None),
@@ -79,6 +80,16 @@ class SavedRun(RunSummary):
             learning_rate=settings.learning_rate,
             **{f.name: asked[f.name] for f in fields(SavedSettings) if f.name in asked},
         )
+
+    @property
+    def own_rate(self) -> float | None:
+        """The learning rate that its program has brought along, where that is a known number."""
+        return last(self._folder)[1].origin.rate
+
+    @property
+    def samples_per_second(self) -> float:
+        """Without pauses, until the checkpoint."""
+        return self._told().totals().samples_per_second
 
     @property
     def history(self) -> pd.DataFrame:

@@ -62,7 +62,7 @@ def _pending(run: Lifecycle) -> tuple[str, ...]:
 def settings_now(run: Lifecycle) -> RunSettings:
     """Return what is in force; see `Run.settings`."""
     parts = run.parts
-    settings = parts.training.settings
+    settings = parts.training.gone_by
     own = dict(settings.strategy.shown())
     if chosen := parts.training.algorithm:
         own |= {"algorithm": chosen, "chosen_by": own["algorithm"]}

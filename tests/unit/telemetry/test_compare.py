@@ -44,6 +44,10 @@ class FakeRun:
         return record
 
     @property
+    def status(self) -> Any:
+        return self.record.totals()
+
+    @property
     def history(self) -> pd.DataFrame:
         return self.record.frame()
 
@@ -114,7 +118,7 @@ def test_runs_are_named_by_what_makes_them_differ() -> None:
     star = replace(TOGETHER, own={"of": "gradients", "algorithm": "star"})
     named = {t.name for t in compare(FakeRun(1), FakeRun(2, settings=star, name="<star>")).data}
     assert named == {
-        "run 1, strategy ps, combiner DynSGD(exponent=1.0)",
+        "run 1, strategy ps, combiner dynsgd",
         "&lt;star&gt;, strategy allreduce",
     }
     alike = compare(FakeRun(1, name="a"), FakeRun(2, name="a"))
@@ -138,7 +142,48 @@ def test_the_table_has_only_the_settings_that_differ_and_what_came_of_them() -> 
     # The second one has come as far as the first was from the beginning.
     assert table["seconds to same loss"].tolist() == [0.4, 2.4]
     assert table["MB sent"].tolist() == [6.0, 6.0]
-    assert table["samples/s"].tolist() == [12.5, 12.5]
+    assert table["samples/s"].tolist() == [10.0, 10.0]
+
+
+def test_loss_and_speed_are_those_of_views_and_lists() -> None:
+    run = FakeRun(1, milestones=40)
+    totals = run.record.totals()
+    row = tos_notebook.compare(run).table.loc["run 1"]
+    assert row["loss"] == pytest.approx(totals.loss, rel=1e-3)
+    assert row["samples/s"] == pytest.approx(totals.samples_per_second, rel=1e-3)
+
+
+@dataclass(eq=False)
+class FakeSavedRun(FakeRun):
+    """Knows the combiner by its name, and the program's rate by what was saved."""
+
+    own_rate: float | None = None
+
+    @property
+    def run(self) -> str:
+        return self.run_id
+
+
+def test_a_saved_run_with_equal_settings_looks_equal() -> None:
+    live = FakeRun(1, program=SimpleNamespace(learning_rate=0.1), name="live")
+    kept: Any = replace(SETTINGS, combiner="dynsgd")
+    saved = FakeSavedRun(2, settings=kept, name="saved", own_rate=0.1)
+    assert not {"learning_rate", "combiner"} & {*tos_notebook.compare(live, saved).table}
+
+
+def test_a_combiner_is_called_by_its_name_unless_two_of_one_name_differ() -> None:
+    strong, mild, other = (
+        replace(SETTINGS, combiner=rule)
+        for rule in (
+            tos_notebook.combiners.EASGD(alpha=0.5),
+            tos_notebook.combiners.EASGD(alpha=0.1),
+            tos_notebook.combiners.DynSGD(),
+        )
+    )
+    table = tos_notebook.compare(FakeRun(1, settings=strong), FakeRun(2, settings=other)).table
+    assert table["combiner"].tolist() == ["easgd", "dynsgd"]
+    table = tos_notebook.compare(FakeRun(1, settings=strong), FakeRun(2, settings=mild)).table
+    assert table["combiner"].tolist() == ["EASGD(alpha=0.5)", "EASGD(alpha=0.1)"]
 
 
 def test_a_rate_that_the_program_brings_is_compared_as_a_number() -> None:

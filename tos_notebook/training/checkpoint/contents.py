@@ -66,6 +66,8 @@ class Origin:
         Digest of the arrays that are stored; empty without.
     stream : bool
         Whether the data are a function of datasets, which makes the rows of each epoch.
+    rate : float or None
+        The program's own learning rate, where that is a known number.
     """
 
     run_id: str
@@ -81,6 +83,7 @@ class Origin:
     came_in: int | None = None
     content: str = ""
     stream: bool = False
+    rate: float | None = None
 
     @property
     def asked(self) -> Mapping[str, Any]:
@@ -158,6 +161,8 @@ class Checkpoint:
     history : tuple of str
         Names of the files of the events so far, in their order.
     swap : KeptSwap, optional
+    gone_by : KeptSettings, optional
+        Where the run was over: the settings that were in force, and not only asked for.
     """
 
     origin: Origin
@@ -166,6 +171,7 @@ class Checkpoint:
     asked: Asked | None = None
     history: tuple[str, ...] = field(default=())
     swap: KeptSwap | None = None
+    gone_by: KeptSettings | None = None
 
     def settings_with(self, combiner: Combiner | None = None) -> Settings:
         """Return the settings in force.
@@ -266,6 +272,8 @@ def to_parts(
         "history": history,
         "swap": None if snapshot.swap is None else asdict(_kept_swap(snapshot.swap)),
     }
+    if snapshot.gone_by not in (None, snapshot.settings):
+        value["gone_by"] = asdict(_kept(strategy, snapshot.gone_by))
     return value, arrays
 
 
@@ -324,7 +332,15 @@ def _from_value(value: dict[str, Any], arrays: list[Array]) -> Checkpoint:
         None if asked is None else (asked[0], rebuild(asked[1], PARTITIONERS)),
         tuple(value["history"]),
         _swap(value.get("swap")),
+        _gone_by(value.get("gone_by")),
     )
+
+
+def _gone_by(value: Any) -> KeptSettings | None:
+    if value is None:
+        return None
+    require_plain(KeptSettings, value)
+    return KeptSettings(**value)
 
 
 def _swap(value: Any) -> KeptSwap | None:

@@ -205,7 +205,7 @@ def test_arrays_are_saved_before_the_caller_can_change_them(tmp_path: Path) -> N
     x, archive = np.arange(100.0), tmp_path / "archive"
     archive.write_bytes(b"program")
     (tmp_path / "run").mkdir()
-    program: Any = SimpleNamespace(export=lambda columns: archive)
+    program: Any = SimpleNamespace(export=lambda columns: archive, learning_rate=None)
     storage: Any = SimpleNamespace(inside=lambda name: Disk(tmp_path / name))
     unused: Any = None
     factory = RunFactory(
