@@ -33,11 +33,12 @@ from ..strategies.base import TrainerSetup
 from . import factory
 from .checkpoint.contents import SESSION, Checkpoint, Origin
 from .checkpoint.data import check_same, first_layout, read_data
-from .checkpoint.folder import PROGRAM, Claim, Folder
+from .checkpoint.folder import BEST, PROGRAM, Claim, Folder
 from .checkpoint.folder import program as program_name
 from .checkpoint.reading import Tell, last, one_before, past
 from .checkpoint.writer import CheckpointWriter
 from .launching import observers_of, split_off
+from .left_out import held_out_rows, left_out
 from .options import (
     RESUMABLE,
     ObserverOptions,
@@ -150,6 +151,7 @@ class _Found(NamedTuple):
     chosen: _Restorable
     past: Sequence[Event]
     notes: tuple[str, ...]
+    kept_best: bool
 
 
 def _found(sc: Any, uri: str, combiner: Any, captured: Program | None) -> _Found:
@@ -173,7 +175,8 @@ def _found(sc: Any, uri: str, combiner: Any, captured: Program | None) -> _Found
     chosen = _restorable(folder, partial(_program, folder, own=captured), own, notes.setdefault)
     for note in notes:
         logger.warning("%s", note)
-    return _Found(folder, chosen, past(folder, chosen.saved.history), tuple(notes))
+    kept_best = BEST in folder.storage.list()
+    return _Found(folder, chosen, past(folder, chosen.saved.history), tuple(notes), kept_best)
 
 
 def _continued(
@@ -191,9 +194,14 @@ def _continued(
             "the first rows of the data",
             partial(_data, folder, saved, data, sc, session.program.feeds),
         )
-    observer_options, unsaved = _validated(observer_options, origin, held_out)
+    observer_options, unsaved = held_out_rows(observer_options, origin, held_out)
     observer_options = observer_options.checked()
-    resumed = Resumed(number, replace(saved, origin=origin), found.past, found.notes + unsaved)
+    notes = (
+        *found.notes,
+        *unsaved,
+        *left_out(observer_options, origin, found.past, found.kept_best),
+    )
+    resumed = Resumed(number, replace(saved, origin=origin), found.past, notes)
     observers = observers_of(session._factory, observer_options, source)
     if observer_options.learning_rate is not None:
         chosen = replace(chosen, learning_rate=observers.learning_rate)
@@ -343,20 +351,6 @@ def _combiner(saved: Checkpoint, given: Any) -> Combiner | None:
             "by run.swap_strategy('allreduce:parameters/10', combiner=...)."
         )
     return combiner
-
-
-def _validated(
-    options: ObserverOptions, origin: Origin, held_out: DataSource | None
-) -> tuple[ObserverOptions, tuple[str, ...]]:
-    """Return the options with the rows that are only evaluated; say so if these are not there."""
-    if origin.options.validation_split is None or options.validation_data is not None:
-        return options, ()
-    if held_out is None:
-        return options, (
-            "The rows that validation_split has drawn are not saved with the run, so nothing is "
-            "evaluated. Give all rows again, tos.resume(uri, data), or validation_data=...",
-        )
-    return replace(options, validation_data=held_out), ()
 
 
 def _program(folder: Folder, saved: Checkpoint, own: Program | None) -> SavedProgram:

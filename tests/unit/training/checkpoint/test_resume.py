@@ -226,6 +226,49 @@ def test_of_saved_arrays_only_those_that_are_trained_on_are_there(
     assert "The rows that validation_split has drawn are not saved" in " ".join(run.status.notes)
 
 
+def test_what_was_asked_for_in_vain_is_not_among_the_settings_of_a_run_that_is_over(
+    spark_context: Any, tmp_path: Path
+) -> None:
+    """A run that continues goes by it, though."""
+    options: dict[str, Any] = {"sync_interval": 1, "batch_size": 5, "checkpoint_dir": str(tmp_path)}
+    with tos.TrainingSession(spark_context, new_counter(), **options) as session:
+        run = session.start((X,), 10_000, checkpoint_every="1h")
+        run.wait_for(milestones=5, timeout=LIMIT)
+        run.pause()
+        while [row["state"] for row in run.events] != ["in force"]:
+            threading.Event().wait(0.02)
+        run.set(sync_interval=7)
+        assert run.settings.sync_interval == 7
+        run.stop()
+    assert [row["state"] for row in run.events] == ["in force", "no effect", "in force"]
+    assert run.settings.sync_interval == 1
+    (saved,) = tos.runs(str(tmp_path), spark=spark_context)
+    assert saved.settings.sync_interval == 1
+    resumed = saved.resume(spark=spark_context)
+    assert resumed.settings.sync_interval == 7
+    resumed.stop()
+
+
+def test_a_run_that_was_validated_says_that_it_continues_without(
+    spark_context: Any, tmp_path: Path
+) -> None:
+    with tos.TrainingSession(
+        spark_context, new_counter(), sync_interval=1, checkpoint_dir=str(tmp_path)
+    ) as session:
+        run = session.start(
+            (X,), 1, checkpoint_every="1h", validation_data=(X,), keep_best="val_loss"
+        )
+        run.wait(LIMIT)
+    assert run.uri is not None
+    asked = "tos.resume(uri, validation_data=..., keep_best=...)"
+    run = tos.resume(run.uri, spark=spark_context, epochs=2).wait(LIMIT)
+    assert asked in " ".join(run.status.notes)
+    again: dict[str, Any] = {"validation_data": (X,), "keep_best": "val_loss"}
+    assert run.uri is not None
+    run = tos.resume(run.uri, spark=spark_context, program=new_counter(), epochs=3, **again)
+    assert "before" not in " ".join(run.wait(LIMIT).status.notes)
+
+
 def test_other_rows_are_refused_before_they_are_trained_and_the_right_ones_continue(
     spark_context: Any, tmp_path: Path
 ) -> None:
