@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..readable import ipython_shell
 from .thinned import thin_out
 
 if TYPE_CHECKING:
@@ -44,16 +45,17 @@ def pictured(drawing: go.Figure) -> go.Figure:
 
 def _display(drawing: go.Figure) -> None:
     import plotly.io as pio
-    from IPython.display import display
 
-    wanted = pio.renderers.render_on_display and pio.renderers.default
+    shell = ipython_shell()
+    wanted = shell is not None and pio.renderers.render_on_display and pio.renderers.default
     bundle = drawing._repr_mimebundle_() if wanted else {}
     if PLOTLY not in bundle or "text/html" in bundle:
         # As the user has set plotly up.
         type(drawing)._ipython_display_(drawing)
         return
     # A page that knows plotly takes the first.
-    display(bundle | {"text/html": _image(drawing), "text/plain": _in_words(drawing)}, raw=True)
+    still = {"text/html": _image(drawing), "text/plain": _in_words(drawing)}
+    shell.display_pub.publish(bundle | still)
 
 
 def _image(drawing: go.Figure) -> str:
