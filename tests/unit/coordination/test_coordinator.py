@@ -604,6 +604,21 @@ def test_a_setting_takes_effect_with_the_last_active_worker() -> None:
     assert applied(events, "set") == 2
 
 
+def test_what_no_worker_went_by_is_not_among_the_settings_of_a_run_that_is_over() -> None:
+    training, _ = counting_training(partitions=1)
+    member = enter(training, 0, task=0)
+    before = training.settings.sync_interval
+    training.change_settings(Command.SET, "", learning_rate=0.5)
+    training.push(member, push(0), update(1))
+    training.push(member, push(1, settings_version=1), update(1))
+    for change in ({"sync_interval": 3}, {"learning_rate": 0.25}, {"sync_interval": 4}):
+        training.change_settings(Command.SET, "", **change)
+    assert training.gone_by == training.settings
+    training.fail(TosError("over"))
+    assert (training.gone_by.sync_interval, training.gone_by.learning_rate) == (before, 0.5)
+    assert (training.settings.sync_interval, training.settings.learning_rate) == (4, 0.25)
+
+
 def test_changes_do_not_pile_up_while_a_worker_does_not_push() -> None:
     """A schedule may change a setting twice a second, for days."""
     training, events = counting_training(partitions=2)
