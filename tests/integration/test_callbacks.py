@@ -55,7 +55,8 @@ def test_keras_callbacks_see_each_epoch_its_validation_and_its_weights(
     )
     assert len(batches) == len(run.history)
     assert run.validation["loss"].tolist() == [logs["val_loss"] for _, logs in epochs]
-    assert run.settings.learning_rate == pytest.approx(0.1)
+    # The run may be over before any worker trains at the last one.
+    assert [logs["learning_rate"] for _, logs in epochs] == pytest.approx([0.4, 0.2, 0.1])
     rows = list(csv.DictReader((tmp_path / "log.csv").open()))
     assert [float(row["val_loss"]) for row in rows] == pytest.approx(run.validation["loss"])
     saved = keras.models.load_model(tmp_path / "best-3.keras")

@@ -12,7 +12,6 @@ from typing import NamedTuple
 from ..events import CommandApplied, Event
 from ..steering.machine import Command
 from .membership import Membership
-from .settings import Settings
 
 
 class _Pending(NamedTuple):
@@ -22,8 +21,6 @@ class _Pending(NamedTuple):
     detail: str
     names: frozenset[str]
     """Names of the settings that it changed."""
-    before: Settings
-    """What every member goes by until then."""
 
 
 class Acknowledgements:
@@ -45,14 +42,7 @@ class Acknowledgements:
         self._pausing = False
         self._chaos_strikes = False
 
-    @property
-    def before(self) -> Settings | None:
-        """The settings that every member goes by; None if these are the newest."""
-        return next((pending.before for pending in self._pending.values()), None)
-
-    def expect_change(
-        self, version: int, command: str, detail: str, names: frozenset[str], before: Settings
-    ) -> None:
+    def expect_change(self, version: int, command: str, detail: str, names: frozenset[str]) -> None:
         """Report a change of settings once every active member has pushed under it.
 
         Parameters
@@ -64,29 +54,12 @@ class Acknowledgements:
         names : frozenset of str
             Names of the settings that it changed. An earlier change of the same ones is reported
             now, because some members will never see it.
-        before : Settings
-            The version before.
         """
         for earlier, pending in list(self._pending.items()):
             if (pending.command, pending.names) == (command, names):
                 del self._pending[earlier]
-                before = self._hand_on(earlier, pending.before, before)
                 self._report(command, f"{pending.detail}: a later change has taken its place")
-        self._pending[version] = _Pending(command, detail, names, before)
-
-    def _hand_on(self, gone: int, settings: Settings, before: Settings) -> Settings:
-        """Let the change after one that is gone come after what came before that.
-
-        Returns
-        -------
-        Settings
-            What comes before the newest change.
-        """
-        later = next((version for version in self._pending if version > gone), None)
-        if later is None:
-            return settings
-        self._pending[later] = self._pending[later]._replace(before=settings)
-        return before
+        self._pending[version] = _Pending(command, detail, names)
 
     def report_changes(self) -> None:
         """Report the changes of settings under which every active member has pushed."""

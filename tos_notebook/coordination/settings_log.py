@@ -26,13 +26,22 @@ class SettingsLog:
         The newest.
     version : int
         Their version.
+    used : Settings
+        The newest under which a worker has pushed.
     """
 
     def __init__(self, settings: Settings) -> None:
         # Replaced, not changed: connections look versions up without the run's lock.
         self._versions = {0: settings}
         self.settings = settings
-        self.version = 0
+        self.version = self._used = 0
+        self.used = settings
+
+    def use(self, version: int) -> None:
+        """Note that a worker has pushed under a version."""
+        settings = self.find(version)
+        if settings is not None and version > self._used:
+            self._used, self.used = version, settings
 
     def change(self, needed: Collection[int], **changes: Any) -> None:
         """Add a version.

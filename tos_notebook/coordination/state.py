@@ -175,8 +175,7 @@ class ControlState:
     def gone_by(self) -> Settings:
         """The same; of a run that is over, without what was asked for and never came into force."""
         with self.lock:
-            before = self.acknowledgements.before
-            return self.settings if self.machine.active or before is None else before
+            return self.settings if self.machine.active else self.settings_log.used
 
     @property
     def chaos_rules(self) -> tuple[Rule, ...]:
@@ -301,6 +300,7 @@ class ControlState:
     def acknowledge(self, member: Member, version: int) -> None:
         """Note under which settings a worker has pushed."""
         member.settings_version = version
+        self.settings_log.use(version)
         self.acknowledgements.report_changes()
 
     def tick(self, member: Member) -> None:
@@ -320,10 +320,9 @@ class ControlState:
         """
         if "sync" in changes:
             self.membership.reset_clocks()
-        before = self.settings
         self.settings_log.change(self.membership.settings_versions(), **changes)
-        version, names = self.settings_log.version, frozenset(changes)
-        self.acknowledgements.expect_change(version, command, detail, names, before)
+        version = self.settings_log.version
+        self.acknowledgements.expect_change(version, command, detail, frozenset(changes))
         if "chaos" in changes:
             self.chaos = Chaos(self.settings.chaos, version)
             self.acknowledgements.expect_chaos_end(bool(self.settings.chaos))

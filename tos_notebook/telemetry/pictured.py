@@ -24,7 +24,7 @@ WIDTH, SHRUNK = 820, 0.7
 """Pixels of the picture's width, and its height beside the figure's."""
 
 LEFT, RIGHT, TOP, BOTTOM = 60, 10, 40, 40
-POINTS = 200
+POINTS = 60
 """Of a line at most."""
 
 LETTER = 6.2
@@ -191,7 +191,7 @@ def _mark(trace: Any, points: Vector) -> str:
     path, pen = [], "M"
     for x, y in points.tolist():
         if math.isfinite(x) and math.isfinite(y):
-            path.append(f"{pen}{x:.1f} {y:.1f}")
+            path.append(f"{pen}{x:.0f} {y:.0f}")
             pen = "L"
         else:
             pen = "M"

@@ -619,6 +619,16 @@ def test_what_no_worker_went_by_is_not_among_the_settings_of_a_run_that_is_over(
     assert (training.settings.sync_interval, training.settings.learning_rate) == (4, 0.25)
 
 
+def test_what_one_worker_went_by_is_among_the_settings_of_a_run_that_is_over() -> None:
+    training, _ = counting_training(partitions=2)
+    member, _ = (enter(training, partition, task=partition) for partition in range(2))
+    for version, rate in enumerate((0.5, 0.25)):
+        training.change_settings(Command.SET, "", learning_rate=rate)
+        training.push(member, push(version, settings_version=version + 1), update(1))
+    training.fail(TosError("over"))
+    assert training.gone_by.learning_rate == 0.25
+
+
 def test_changes_do_not_pile_up_while_a_worker_does_not_push() -> None:
     """A schedule may change a setting twice a second, for days."""
     training, events = counting_training(partitions=2)

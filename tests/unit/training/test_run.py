@@ -1063,7 +1063,7 @@ class Bare:
 
 
 def test_a_strategy_needs_neither_combiner_nor_codec_to_be_shown() -> None:
-    training = SimpleNamespace(settings=Settings(Bare(), 1), chaos=(), algorithm="")
+    training = SimpleNamespace(gone_by=Settings(Bare(), 1), chaos=(), algorithm="")
     task = SimpleNamespace(plan=SimpleNamespace(batch_size=4))
     parts = SimpleNamespace(training=training, task=task)
     lifecycle: Any = SimpleNamespace(parts=parts, strategy=Deaf())
