@@ -381,10 +381,7 @@ class CheckpointWritten(Event):
 
 @dataclass(slots=True)
 class CheckpointFailed(Event):
-    """A checkpoint could not be written; training continues, and it is tried again when due.
-
-    At the run's end: it was not written in time.
-    """
+    """A checkpoint could not be written, or not before the run's end; the next one is tried."""
 
     message: str
 

@@ -123,20 +123,7 @@ def fit(
     refuse_unknown("fit", options, OPTIONS, in_words)
     if class_weight is not None:
         model = _weighted(model, class_weight)
-    asked = options | {"epochs": epochs}
-    # Before Spark starts.
-    split = pick(RunOptions, asked).checked().validation_split
-    sinks = pick(ObserverOptions, asked).checked(split).sinks
-    pick(SessionOptions, asked).checked()
-    given = subset(RunOptions, asked, none=True) | subset(ObserverOptions, asked, none=True)
-    settings = subset(SessionOptions, asked, none=True) | {"checkpoint_dir": checkpoint_dir}
-    if checkpoint_dir is not None:
-        given.setdefault("checkpoint_every", EVERY)
-    elif "max_checkpoints" in given and "checkpoint_every" not in given:
-        raise ConfigError(
-            "max_checkpoints: expected checkpoint_dir with it, since nothing is saved without; got "
-            'none. Say where checkpoints go, such as checkpoint_dir="hdfs:///runs".'
-        )
+    settings, given = _checked(options | {"epochs": epochs}, checkpoint_dir)
     data = chosen(data, features, label)
     if "validation_data" in given:
         given["validation_data"] = like(given["validation_data"], features, label)
@@ -145,20 +132,39 @@ def fit(
     if shell is not None:
         load_once(shell)
     if verbose and not live:
-        sinks = (*sinks, ProgressLine(sys.stdout))
+        given["sinks"] = (*given["sinks"], ProgressLine(sys.stdout))
     if verbose and spark is None and active_context() is None:
         # It takes seconds, in which nothing else would be said.
         sys.stdout.write("Starting Spark ...\n")
         sys.stdout.flush()
-    run = train_once(spark, model, settings, data, given | {"sinks": sinks})
+    run = train_once(spark, model, settings, data, given)
     if verbose and live:
         run.show()
     if wait:
         wait_or_stop(run)
         if verbose and shell is not None and not live:
-            # Nobody looks before the end.
+            # There is no view before the end.
             run.show()
     return run
+
+
+def _checked(
+    asked: Mapping[str, Any], checkpoint_dir: str | None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what a session is given, and what a run is; refuse it before Spark starts."""
+    split = pick(RunOptions, asked).checked().validation_split
+    sinks = pick(ObserverOptions, asked).checked(split).sinks
+    pick(SessionOptions, asked).checked()
+    given = subset(RunOptions, asked, none=True) | subset(ObserverOptions, asked, none=True)
+    if checkpoint_dir is not None:
+        given.setdefault("checkpoint_every", EVERY)
+    elif "max_checkpoints" in given and "checkpoint_every" not in given:
+        raise ConfigError(
+            "max_checkpoints: expected checkpoint_dir with it, since nothing is saved without; got "
+            'none. Say where checkpoints go, such as checkpoint_dir="hdfs:///runs".'
+        )
+    settings = subset(SessionOptions, asked, none=True) | {"checkpoint_dir": checkpoint_dir}
+    return settings, given | {"sinks": sinks}
 
 
 def _weighted(model: Any, class_weight: Mapping[int, float]) -> Any:

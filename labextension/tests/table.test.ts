@@ -58,7 +58,7 @@ describe("the table of workers", () => {
     ]);
   });
 
-  it("says in a pause that nobody waits for anything else", () => {
+  it("says in a pause that workers wait for nothing else", () => {
     show([worker(0, { state: "waiting" })], "paused");
     expect(table.element.querySelector<HTMLElement>("tbody tr")?.title).toBe(
       "waits until the run continues",

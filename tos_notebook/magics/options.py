@@ -148,7 +148,7 @@ class Parser:
                 raise self._wrong(f"unknown option {flag}.{hint}")
 
     def _refuse_repeated(self, found: argparse.Namespace) -> None:
-        """Refuse a setting with two values: nobody could tell which one is meant."""
+        """Refuse a setting with two values, of which only one can be meant."""
         for action in self._actions:
             if action.type is not pair:
                 continue

@@ -161,7 +161,7 @@ class Keeper:
         if answer.get("there"):
             # Spark has started the task twice, as it took long. Whichever ends first, ends both.
             node.kill()
-            while not talk.ask({"await_end": self.number})[0]["ended"]:
+            while not self.orphaned() and not talk.ask({"await_end": self.number})[0]["ended"]:
                 pass
             return
         started = closed = False

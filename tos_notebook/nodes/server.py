@@ -67,7 +67,7 @@ class NodeServer:
     contact : str, optional
         The host by which executors reach it; the endpoint's by default.
     over : callable
-        Whether nodes are to end though nobody stops them: Spark may end, and its JVM stay.
+        Whether nodes are to end without `close`: Spark may end, and its JVM stay.
 
     Attributes
     ----------

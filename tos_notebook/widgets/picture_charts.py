@@ -76,7 +76,7 @@ def _parted(curve: Curve, pauses: list[Band]) -> Curve:
     for start, end, _ in pauses:
         middle = (start + end) / 2
         after = np.flatnonzero(times > middle)
-        # Before the first point, and after the last one, there is no line.
+        # A line needs a point on either side.
         if len(after) and after[0] > 0:
             times = np.insert(times, after[0], middle)
             values = np.insert(values, after[0], np.nan)

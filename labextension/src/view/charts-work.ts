@@ -60,7 +60,7 @@ export function fixedRate(
   const rate = run && rateOf(run);
   const changed = series.some(({ name, split }) => name === RATE && split === "work");
   if (rate === null || changed) return [];
-  // One at each place: a line between two would be none where a pause lies between them.
+  // A row at each time: a line from the first to the last would lead across pauses.
   return rows.map(([time, samples, epoch]) => [time, samples, epoch, rate]);
 }
 

@@ -88,7 +88,7 @@ export class Headline {
   }
 }
 
-/** What is to be set again: in words, and as a sign where there is no room for them. */
+/** The setting that the button restores: in words, or as a sign where words do not fit. */
 function backTo(rate: number): HTMLElement[] {
   const words = h("span", { class: "tos-word" }, t("Set back to %1", number(rate)));
   return [words, h("span", { class: "tos-short", "aria-hidden": "true" }, `↶ ${number(rate)}`)];

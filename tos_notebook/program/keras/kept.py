@@ -155,7 +155,7 @@ def keep(
     archive : Path
     """
     kept = _Kept(made_of, list(made_by), held, digest(held), temporary.directory("tos-kept-"))
-    # Of the same, there is a newer one now; of another compilation, nobody wants any.
+    # Of the same, there is a newer one now; those of another compilation serve no more.
     others = [
         other
         for other in _kept.get(model, ())
