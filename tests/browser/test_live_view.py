@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from tests.browser.lab import Lab, View, execute, is_accessible, open_notebook, run_cells
+from tests.browser.lab import Lab, View, execute, expect, is_accessible, open_notebook, run_cells
 
 SETUP = """
 %load_ext tos_notebook
@@ -94,7 +95,7 @@ def test_without_the_plug_in_a_person_watches_steers_reloads_and_stops(
     page.reload()
     view.reaches(seen + 20)
     view.part("loss-chart").locator("canvas").first.wait_for()
-    assert view.part("pause").is_enabled()
+    expect(view.part("pause")).to_be_enabled()
     picture("reloaded")
 
     view.stop()
@@ -114,11 +115,12 @@ def looks_closer(page: Any, view: View) -> None:
     view.part("live").wait_for()
     # One cursor in both charts, where the pointer is over one of them.
     lines = view.root.locator(".u-cursor-x")
-    assert all("-10px" not in line.get_attribute("style") for line in lines.all())
+    for line in lines.all():
+        expect(line).not_to_have_attribute("style", re.compile("-10px"))
     view.part("live").click()
     view.part("live").wait_for(state="hidden")
     hide = view.part("loss-chart").locator(".tos-curve")
     hide.click()
-    assert hide.get_attribute("aria-pressed") == "false"
+    expect(hide).to_have_attribute("aria-pressed", "false")
     hide.click()
-    assert hide.get_attribute("aria-pressed") == "true"
+    expect(hide).to_have_attribute("aria-pressed", "true")
