@@ -45,5 +45,15 @@ def test_nothing_heavy_is_loaded_before_it_is_needed(statement: str) -> None:
     assert loaded_after(statement) & HEAVY == set()
 
 
+def test_the_extension_is_loaded_before_tensorflow() -> None:
+    """The first cell of a notebook takes no seconds: what trains is imported where it is used."""
+    loaded = loaded_after(
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        "InteractiveShell.instance().run_line_magic('load_ext', 'tos_notebook')"
+    )
+    assert "tos_notebook" in loaded
+    assert loaded & {"tensorflow", "keras", "pandas", "plotly", "cryptography"} == set()
+
+
 def test_a_heavy_module_would_be_noticed() -> None:
     assert loaded_after("import plotly") & HEAVY == {"plotly"}

@@ -1,4 +1,7 @@
-"""Run a piece of code eagerly, whatever mode TensorFlow is in, and without what it says of that."""
+"""Run a piece of code eagerly, whatever mode TensorFlow is in, and without what it says of that.
+
+TensorFlow is imported inside: who loads the extension has this module long before a model.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,6 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
-
-import tensorflow as tf
-from tensorflow.python.eager import context
 
 
 @contextmanager
@@ -18,6 +18,9 @@ def eagerly() -> Iterator[None]:
     TF1-style code runs in a default graph, or has called ``disable_eager_execution``. The
     public ``tf.init_scope`` cannot undo the second, and stops gradient tapes.
     """
+    import tensorflow as tf
+    from tensorflow.python.eager import context
+
     if tf.executing_eagerly():
         yield
         return
@@ -31,6 +34,8 @@ _default_graph: list[Any] = []
 
 def enter_graph_mode() -> None:
     """Make an empty graph this thread's default, unless TensorFlow is in graph mode already."""
+    import tensorflow as tf
+
     if tf.executing_eagerly():
         scope = tf.Graph().as_default()
         scope.__enter__()

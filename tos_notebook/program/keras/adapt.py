@@ -16,6 +16,7 @@ from keras import layers
 from ...archive.spec import FeedSpec
 from ...blocks.block import BLOCK_ROWS
 from ...blocks.feeds import check_columns
+from ...cluster.calls import announced
 from ...cluster.executors import task_cores
 from ...cluster.jobs import spoken
 from ...common import temporary
@@ -88,8 +89,9 @@ def adapt(layer: Any, data: Any, column: Any = None) -> Any:
     if isinstance(layer, keras.utils.FeatureSpace):
         return _adapt_space(layer, data)
     kind = _learner(layer, "layer")
-    with spoken(), eagerly():
-        _ADAPT[kind](layer, _described(data, column))
+    described = _described(data, column)
+    with spoken(), eagerly(), announced(f"Spark to read column {described.names[0]!r}"):
+        _ADAPT[kind](layer, described)
     return layer
 
 
