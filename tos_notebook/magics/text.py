@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import textwrap
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -23,10 +25,41 @@ def fold(title: str, *lines: str) -> None:
     """Display lines below the cell, folded to a title where the front end can fold."""
     from IPython.display import display
 
+    display(_folded(title, *lines), raw=True)
+
+
+def _folded(title: str, *lines: str) -> dict[str, str]:
     text = readable("\n".join(lines))
     summary = f"<summary>{escape(readable(title))}</summary>"
     html = f"<details>{summary}<pre>{escape(text)}</pre></details>"
-    display({"text/html": html, "text/plain": text}, raw=True)
+    return {"text/html": html, "text/plain": text}
+
+
+@contextmanager
+def told_at_once(kernel: bool, first: str) -> Iterator[Callable[..., None]]:
+    """Display a line below the cell before something long, and yield what folds others there.
+
+    An error leaves nothing of it: the error says what there is to say.
+
+    Parameters
+    ----------
+    kernel : bool
+        Whether there is a front end, which can replace what it shows. Elsewhere only the fold is
+        displayed.
+    first : str
+        What happens now.
+    """
+    if not kernel:
+        yield fold
+        return
+    from IPython.display import display
+
+    place = display({"text/plain": first}, raw=True, display_id=True)
+    try:
+        yield lambda *text: place.update(_folded(*text), raw=True)
+    except BaseException:
+        place.update({"text/plain": ""}, raw=True)
+        raise
 
 
 def training(settings: RunSettings) -> str:

@@ -20,12 +20,14 @@ from .find import Names
 from .launcher import CLOSE_TIMEOUT, Launcher, is_noninteractive
 from .parsers import OUTPUT, PARSERS
 from .program import Captured, captured
-from .text import fold, say, training
+from .text import say, told_at_once, training
 
 if TYPE_CHECKING:
     from ..training.run import Run
 
 FLAGS = PARSERS["tos_train"].flags
+
+BEGINS = "Running the cell's code, to train what it makes ..."
 
 LATER = "%tos_stop stops it and keeps the weights, %tos_status says how far it is."
 
@@ -47,11 +49,19 @@ class RunLauncher(Launcher):
     def _start(self, options: Namespace, line: str, cell: str | None) -> Run:
         if options.name is None and options.output != OUTPUT:
             options.name = options.output
-        names = self._names(line, cell)
-        options.learning_rate, rate = arguments.learning_rate(names, options.learning_rate)
-        made = captured(names, options)
-        with arguments.as_options(FLAGS):
-            return self._launch(made, names, options, rate)
+        front_end = getattr(self._shell, "kernel", None) is not None
+        with told_at_once(front_end and not is_noninteractive(), BEGINS) as tell:
+            names = self._names(line, cell)
+            options.learning_rate, rate = arguments.learning_rate(names, options.learning_rate)
+            made = captured(names, options)
+            with arguments.as_options(FLAGS):
+                run, title, lines = self._launch(made, names, options, rate)
+            # Without a view, below which nobody would look, all of it is read at once.
+            if is_noninteractive():
+                say(*lines)
+            else:
+                tell(title, *lines)
+        return run
 
     def _names(self, line: str, cell: str | None) -> Names:
         space = self._shell.user_ns
@@ -59,7 +69,10 @@ class RunLauncher(Launcher):
             return Names(space)
         return Names(space, run_cell(self._shell, cell, f"{TRAIN} {line}".rstrip()))
 
-    def _launch(self, made: Captured, names: Names, options: Namespace, rate: Any) -> Run:
+    def _launch(
+        self, made: Captured, names: Names, options: Namespace, rate: Any
+    ) -> tuple[Run, str, tuple[str, ...]]:
+        """Start the run; return it with what to tell of it: a title and lines."""
         from ..telemetry.progress import ProgressLine
         from ..training.session import train_once
 
@@ -86,12 +99,7 @@ class RunLauncher(Launcher):
         fed = _fed(data, made.program.feeds)
         made = replace(made, by_gradients=run.program.gradients, rule=_rule(run.settings))
         lines = (*made.lines(options.optimizer_state), *fed, _plan(options, run.settings))
-        # Without a view, below which nobody would look, all of it is read at once.
-        if is_noninteractive():
-            say(*lines)
-        else:
-            fold(f"{made.title}, {_what(options)}", *lines)
-        return run
+        return run, f"{made.title}, {_what(options)}", lines
 
     def resume(self, options: Namespace) -> None:
         """Continue a saved run, and show it."""

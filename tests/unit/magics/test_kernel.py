@@ -56,6 +56,19 @@ class Kernel:
         )
         return reply["content"]["status"], "".join(written)
 
+    def displayed(self, code: str) -> list[tuple[str, str, str]]:
+        """Execute code; return what was displayed or updated: kind, place and text."""
+        found = []
+
+        def take(message: dict[str, Any]) -> None:
+            if message["msg_type"] in ("display_data", "update_display_data"):
+                content = message["content"]
+                place = content["transient"].get("display_id", "")
+                found.append((message["msg_type"], place, content["data"]["text/plain"]))
+
+        self._client.execute_interactive(code, output_hook=take, timeout=TIMEOUT)
+        return found
+
     def complete(self, code: str) -> list[str]:
         reply = self._client.complete(code, reply=True, timeout=TIMEOUT)
         matches: list[str] = reply["content"]["matches"]
@@ -108,6 +121,20 @@ def test_the_front_end_is_asked_what_to_do(kernel: Kernel, on_start: Callable[[s
     assert "--if-running attach" in output
     status, output = kernel.run(line, answer="stop")
     assert (status, "is stopped" in output) == ("ok", True), output
+
+
+def test_a_training_cell_says_at_once_that_it_runs(
+    kernel: Kernel, on_start: Callable[[str], None]
+) -> None:
+    """What is said first is replaced where it stands, and is gone where the cell raises."""
+    begun, told = kernel.displayed(f"{LINE} --seed 2")
+    assert begun[0] == "display_data"
+    assert begun[2].startswith("Running the cell's code")
+    assert told[:2] == ("update_display_data", begun[1])
+    assert " on train" in told[2]
+    begun, gone = kernel.displayed("%%tos_train --data train\nx / 0")
+    assert gone == ("update_display_data", begun[1], "")
+    kernel.run("for run in engine.runs: run.end()")
 
 
 def test_arguments_are_completed(kernel: Kernel) -> None:
