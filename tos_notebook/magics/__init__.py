@@ -16,7 +16,7 @@ from ..readable import ipython_shell
 from ..steering.actions import ACTIONS, Action
 from ..steering.machine import Command
 from ..training.options import OPTIONS
-from . import board, steer
+from . import arguments, board, steer
 from .cell import keep_empty
 from .cluster import ClusterLauncher
 from .completion import matcher
@@ -141,12 +141,7 @@ class TosMagics(Magics):
             %tos_train --data x,y --validation-data a,b --stop-when "val_accuracy > 0.98"
         """
         options = PARSERS["tos_train"].parse(line)
-        if options.validation_split is not None:
-            # The line has chosen what the default would stand for.
-            options.validation_data = options.validation_data or ""
-        for name in self.trait_names(config=True):
-            if getattr(options, name) is None:
-                setattr(options, name, getattr(self, name))
+        arguments.complete(options, {n: getattr(self, n) for n in self.trait_names(config=True)})
         self._runs.launch(options, line, cell)
 
     @line_cell_magic

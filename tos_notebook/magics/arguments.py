@@ -8,6 +8,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from IPython.core.error import UsageError
+
 from ..errors import ConfigError, TosError
 from ..training.options import OPTIONS, ObserverOptions, subset
 from . import find
@@ -43,6 +45,29 @@ def as_options(flags: Collection[str], name: str = "") -> Iterator[None]:
             text = text[found.end() :] if found else text
             error.args = (f"{flag}: {text}", *error.args[1:])
         raise
+
+
+def complete(options: Namespace, defaults: Mapping[str, Any]) -> None:
+    """Set what the line leaves out to the user's defaults.
+
+    Raises
+    ------
+    UsageError
+        The line says how checkpoints are made, and neither says where.
+    """
+    if options.validation_split is not None:
+        # The line has chosen what the default would stand for.
+        options.validation_data = options.validation_data or ""
+    given = {name for name, value in vars(options).items() if value is not None}
+    for name in defaults.keys() - given:
+        setattr(options, name, defaults[name])
+    for name in ("checkpoint_every", "max_checkpoints"):
+        if name in given and not options.checkpoint_dir:
+            raise UsageError(
+                f"--{name.replace('_', '-')}: expected --checkpoint-dir with it, since nothing is "
+                "saved without; got none. Say where checkpoints go, such as --checkpoint-dir "
+                "hdfs:///runs."
+            )
 
 
 def check(options: Namespace, flags: Collection[str]) -> None:

@@ -29,6 +29,14 @@ def test_where_and_how_often_a_run_is_saved(
     assert (started["checkpoint_every"], started["max_checkpoints"]) == (every, 5 if text else 3)
 
 
+@pytest.mark.parametrize("option", ["--max-checkpoints 3", "--checkpoint-every 5min"])
+def test_how_a_run_is_saved_needs_a_place(cells: Cells, engine: Engine, option: str) -> None:
+    """A cell that says how checkpoints are made, and not where, is refused, as `tos.fit` does."""
+    text = cells.fails(f"{LINE} {option}")
+    assert f"{option.split()[0]}: expected --checkpoint-dir with it" in text
+    assert not engine.sessions
+
+
 class Saved:
     """What the magics asked of saved runs."""
 
