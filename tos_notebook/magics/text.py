@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from ..combiners.registry import describe
 from ..readable import readable
+from ..steering.sync import interval_text
 
 if TYPE_CHECKING:
     from ..training.results.settings import RunSettings
@@ -67,7 +68,7 @@ def training(settings: RunSettings) -> str:
     interval = settings.sync_interval
     return (
         f"strategy {settings.strategy_text}, batch size {settings.batch_size}"
-        + ("" if interval is None else f", sync interval {interval}")
+        + ("" if interval is None else f", sync interval {interval_text(interval)}")
         + ("" if settings.lockstep else f", sync {settings.sync}")
     )
 

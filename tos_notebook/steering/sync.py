@@ -75,3 +75,20 @@ def as_sync(value: Any) -> SyncMode:
             f"ahead of the slowest active one); got {value!r}."
         )
     return SyncMode(int(found[1]))
+
+
+WHOLE_EPOCH = 1_000_000
+"""Batches between two exchanges: more than a partition has, so that its only one is at the end."""
+
+
+def interval_text(interval: int, in_batches: str = "") -> str:
+    """Return a sync interval for people, by default as a number, and a whole epoch in words.
+
+    Parameters
+    ----------
+    interval : int
+        Batches between two exchanges.
+    in_batches : str, optional
+        The number in words.
+    """
+    return "whole epoch" if interval >= WHOLE_EPOCH else in_batches or str(interval)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..readable import counted
 from ..steering.conditions import VALIDATION, largest_is_best
 from ..steering.machine import Command
+from ..steering.sync import interval_text
 from .figure import since_start, smoothed
 
 if TYPE_CHECKING:
@@ -98,6 +99,8 @@ def _text(settings: Mapping[str, object], name: str) -> str:
     value = settings[name]
     if value is None:
         return "the program's own" if name == "learning_rate" else MISSING
+    if name == "sync_interval" and isinstance(value, int):
+        return interval_text(value)
     if isinstance(value, tuple):
         return "; ".join(map(str, value))
     return str(value)

@@ -9,10 +9,8 @@ from ..blocks.sampling import Participants
 from ..combiners.averaging import FedAvg
 from ..common.checks import at_least_one, with_known_options
 from ..common.checks import fraction as part
+from ..steering.sync import WHOLE_EPOCH
 from .options import ObserverOptions, RunOptions, SessionOptions, subset
-
-WHOLE_EPOCH = 1_000_000
-"""Batches between two exchanges: more than a partition has, so that its only one is at the end."""
 
 
 class Federated(dict[str, Any]):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..readable import amount, counted
 from ..steering.links import LinkRate, LinkRates
+from ..steering.sync import interval_text
 from ..training.results.report import OWN_RATE, OWN_STEP
 from .axes import clock
 from .marks import in_force, in_plain
@@ -54,7 +55,7 @@ def facts_of(news: News) -> list[tuple[str, str]]:
 
 
 def _every(interval: int, batch_size: int) -> str:
-    return f"{counted(interval, 'batch', 'batches')} of {batch_size}"
+    return interval_text(interval, f"{counted(interval, 'batch', 'batches')} of {batch_size}")
 
 
 def _rate(value: float | None, whose: str) -> str:

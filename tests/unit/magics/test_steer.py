@@ -170,6 +170,12 @@ def test_status_of_steps_made_together_says_nothing_of_what_does_not_apply(
         assert text not in output
 
 
+def test_status_calls_an_exchange_at_the_end_of_an_epoch_so(cells: Cells, engine: Engine) -> None:
+    """`tos.federated` sets more batches than a partition has, which no reader takes for that."""
+    cells(f"{LINE} --sync-interval 1000000")
+    assert "sync interval whole epoch" in cells("%tos_status")
+
+
 def test_all_settings_can_be_changed_in_one_line(cells: Cells, runs: list[Any]) -> None:
     output = cells("%tos_set learning_rate=0.5 combiner=easgd partitions=4 sync=sync")
     assert runs[1].asked == [{"learning_rate": 0.5, "sync": "sync"}, "easgd", 4]

@@ -145,6 +145,14 @@ def test_the_table_has_only_the_settings_that_differ_and_what_came_of_them() -> 
     assert table["samples/s"].tolist() == [10.0, 10.0]
 
 
+def test_an_exchange_at_the_end_of_an_epoch_is_called_so() -> None:
+    """Federated runs exchange once in an epoch: no reader knows what 1000000 batches stand for."""
+    options = tos_notebook.federated(4, 2).session
+    federated = replace(SETTINGS, sync_interval=options["sync_interval"])
+    table = tos_notebook.compare(FakeRun(1), FakeRun(2, settings=federated)).table
+    assert table["sync_interval"].tolist() == ["10", "whole epoch"]
+
+
 def test_loss_and_speed_are_those_of_views_and_lists() -> None:
     run = FakeRun(1, milestones=40)
     totals = run.record.totals()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ...chaos.rules import describe
 from ...readable import counted
+from ...steering.sync import interval_text
 from .settings import RunSettings
 from .view import RunView
 
@@ -49,7 +50,10 @@ def setting_facts(run: RunView, optimizer_state: str) -> dict[str, str]:
     """Return the settings of a run, by name for people; parameters as of `run_facts`."""
     settings = run.settings
     rate, interval = settings.learning_rate, settings.sync_interval
-    every = {} if interval is None else {"Exchange every": counted(interval, "batch", "batches")}
+    every = {}
+    if interval is not None:
+        batches = counted(interval, "batch", "batches")
+        every = {"Exchange every": interval_text(interval, batches)}
     return {
         "Strategy": settings.strategy_text,
         **({} if settings.combiner is None else {"Combiner": str(settings.combiner)}),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.settings import SAMPLED, SETTINGS, TOGETHER
+from tos_notebook import federated
 from tos_notebook.errors import ConfigError
 from tos_notebook.program.export.base import SAVED
 from tos_notebook.training.results.card import BARS, sparkline
@@ -103,6 +104,8 @@ def test_of_steps_made_together_no_combiner_and_no_sync_mode_is_reported() -> No
     facts = setting_facts(run, "keep")
     assert facts["Strategy"] == "allreduce (of gradients, algorithm ring, chosen by auto)"
     assert facts["Exchange every"] == "1 batch"
+    run.settings = replace(SETTINGS, sync_interval=federated(4, 2)["sync_interval"])
+    assert setting_facts(run, "keep")["Exchange every"] == "whole epoch"
     assert not {"Combiner", "Sync mode"} & set(facts)
     sampled: Any = SimpleNamespace(settings=SAMPLED, chaos_log=())
     of_samples = setting_facts(sampled, "keep")
