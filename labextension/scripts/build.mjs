@@ -32,20 +32,17 @@ const shared = {
 
 async function buildWidget() {
   const licence = readFileSync(path("../node_modules/uplot/LICENSE"), "utf8").trim();
-  const banner = `/*!
-The live view of tos_notebook. BSD-3-Clause, Copyright (c) 2026, the tos_notebook authors.
-Built from labextension/ by "npm run build"; do not edit.
-
-It contains uPlot:
-
-${licence}
-*/`;
+  const ours = `The live view of tos_notebook. BSD-3-Clause, Copyright (c) 2026, the tos_notebook authors.
+Built from labextension/ by "npm run build"; do not edit.`;
+  const banner = `/*!\n${ours}\n\nIt contains uPlot:\n\n${licence}\n*/`;
   const out = path("../../tos_notebook/widgets/static");
   const options = { ...shared, minify: true, banner: { js: banner, css: banner } };
   const script = { entryPoints: [path("../src/widget.ts")], format: "esm" };
   await esbuild.build({ ...options, ...script, outfile: `${out}/run_view.js` });
   const cluster = { entryPoints: [path("../src/cluster-widget.ts")], format: "esm" };
-  await esbuild.build({ ...options, ...cluster, outfile: `${out}/cluster_view.js` });
+  // This one draws no chart.
+  const own = { banner: { js: `/*!\n${ours}\n*/` }, outfile: `${out}/cluster_view.js` };
+  await esbuild.build({ ...options, ...cluster, ...own });
   const style = { entryPoints: [path("../src/view/styles.css")] };
   await esbuild.build({ ...options, ...style, outfile: `${out}/run_view.css` });
   check("the anywidget", out, WIDGET_LIMIT);

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 
 import { pack } from "../demo/kernel";
-import { csv, type Sheet, svg } from "../src/view/charts-save";
+import { csv, png, type Sheet, svg } from "../src/view/charts-save";
 import { Charts } from "../src/view/charts";
 import { TOLD } from "../src/view/chart";
 import { curves, DEFAULT_OPTIONS } from "../src/view/curves";
@@ -140,6 +140,13 @@ describe("charts", () => {
     expect(charts.state.cursor).toBeNull();
   });
 
+  it("end a metric of training at the kernel's own value, live and reopened alike", () => {
+    if (model.totals) model.totals.metrics = { accuracy: 0.75 };
+    charts.draw(model);
+    const values = all('[data-name="accuracy"] .tos-curve-value').map((each) => each.textContent);
+    expect(values).toEqual(["0.75", "1"]);
+  });
+
   it("show six at first, and say how many more there are", () => {
     const names = ["loss", ...Array.from({ length: 8 }, (_, i) => `metric ${i}`)];
     draw(names);
@@ -195,6 +202,39 @@ describe("a saved chart", () => {
     };
     expect(rows(0.6)).toEqual(["raw", '"training, smoothed"', "validation"]);
     expect(rows(0)).toEqual(["training", "validation"]);
+  });
+
+  it("is a PNG that names what it shows: one's own curves, then other runs once", async () => {
+    const fillText = vi.fn();
+    const nothing = vi.fn();
+    const context = {
+      ...{ fillText, fillRect: nothing, drawImage: nothing, scale: nothing, setLineDash: nothing },
+      ...{ beginPath: nothing, moveTo: nothing, lineTo: nothing, stroke: nothing },
+      measureText: (text: string) => ({ width: 6 * text.length }),
+    };
+    const { prototype } = HTMLCanvasElement;
+    vi.spyOn(prototype, "getContext").mockReturnValue(context as never);
+    vi.spyOn(prototype, "toBlob").mockImplementation((done) => {
+      done(null);
+    });
+    const plot = document.createElement("canvas");
+    plot.width = 300;
+    const [own] = sheet.drawn;
+    const beside = { id: "a", name: "first", place: 1 };
+    const others = [own, { ...own, split: "validation" as const }].map((curve) => ({
+      ...{ ...curve, beside, label: `first, ${curve.split}` },
+    }));
+    const all = [...others, { ...own, raw: true, label: "raw" }, own];
+    const drawn = [...all, { ...own, split: "validation" as const, label: "validation" }];
+    await png(plot, { ...sheet, name: "loss", drawn }, readTheme(document.createElement("div")));
+    const written = fillText.mock.calls.map(([text, , y]) => [text, y] as [string, number]);
+    expect(written).toEqual([
+      ["loss", 15],
+      ["training", 15],
+      ["validation", 15],
+      ["first", 30],
+    ]);
+    vi.restoreAllMocks();
   });
 
   it("is an SVG in which names are text", () => {

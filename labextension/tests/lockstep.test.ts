@@ -56,6 +56,11 @@ describe("a view", () => {
     ]);
   });
 
+  it("calls an exchange at the end of an epoch so, and not by its number", () => {
+    show(parts([2, 1], { sync_interval: 1_000_000 }));
+    expect(text('[data-tos="settings"]')).toContain("whole epoch");
+  });
+
   it("shows nothing of staleness where no combiner counts it, and none of steps made together", () => {
     const state = parts([2, 1], { strategy: "tensorflow", combiner: null });
     state.workers = [worker(0, { staleness: null, staleness_mean: null, staleness_max: null })];

@@ -77,6 +77,7 @@ class Figures:
             },
             "warning": self._concern(totals.loss),
             "loss": self._loss(now, state, totals.loss),
+            "metrics": {name: short(value, 3) for name, value in totals.metrics.items()},
             "staleness_mean": short(totals.staleness_mean, 3),
             "recent_staleness": short(totals.recent_staleness, 4),
             "recent_workers": short(totals.recent_workers, 4),

@@ -148,6 +148,8 @@ class Totals(TypedDict):
     """By metric, of the evaluations so far, where its name tells what is better."""
     warning: Concern | None
     loss: float | None
+    metrics: dict[str, float | None]
+    """Of training, over the same milestones as the loss."""
     staleness_mean: float | None
     """None where nothing can be stale, and before anything is trained; so the next one."""
     recent_staleness: float | None

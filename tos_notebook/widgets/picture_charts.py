@@ -11,7 +11,7 @@ import numpy.typing as npt
 from ..readable import counted
 from .axes import clock
 from .marks import Band, bands, flags
-from .news import News
+from .news import News, Totals
 from .numbers import short, words
 from .saved import POINTS, points_of
 from .series import thinned
@@ -43,8 +43,10 @@ def charts(news: News) -> tuple[str, str, str]:
     if rates:
         others.append(Panel("samples per second", rates, from_zero=True))
     return (
-        _image(panels, news.state["totals"]["loss"]),
-        "\n".join(_image(others[i : i + 2]) for i in range(0, len(others), 2)),
+        _image(panels, news.state["totals"]),
+        "\n".join(
+            _image(others[i : i + 2], news.state["totals"]) for i in range(0, len(others), 2)
+        ),
         escape(", ".join(p.title for p in others if p.curves)) + _rest(len(names) - len(shown)),
     )
 
@@ -96,18 +98,19 @@ def _throughput(loss: list[tuple[str, Points]]) -> list[Curve]:
     return []
 
 
-def _image(panels: list[Panel], loss: float | None = None) -> str:
+def _image(panels: list[Panel], totals: Totals) -> str:
     drawn = chart(*panels)
-    alts = [_alt(panel, loss if panel.title == "loss" else None) for panel in panels]
+    now = totals["metrics"] | {"loss": totals["loss"]}
+    alts = [_alt(panel, now.get(panel.title)) for panel in panels]
     return image(drawn, " ".join(alt for alt in alts if alt)) if drawn else ""
 
 
-def _alt(panel: Panel, loss: float | None) -> str:
-    """Return the curves in words; the training loss ends at the one that all readers show."""
+def _alt(panel: Panel, now: float | None) -> str:
+    """Return the curves in words; that of training ends at the value that all readers show."""
     lines = []
     for label, _, y in panel.curves:
         first, last = (short(float(value)) for value in y[[0, -1]])
-        last = loss if label == "training" and loss is not None else last
+        last = now if label == "training" and now is not None else last
         lines.append(f"{label} {panel.title} from {words(first)} to {words(last)}")
     if not lines:
         return ""

@@ -237,12 +237,12 @@ export class Chart {
   };
 
   private readonly save = (kind: "png" | "svg" | "csv"): void => {
-    const { sheet, plot, name } = this;
-    const file = `${name}.${kind}`;
+    const { sheet, plot } = this;
+    const file = `${sheet.name}.${kind}`;
     if (kind === "csv") download(new Blob([csv(sheet)], { type: "text/csv" }), file);
     if (kind === "svg") download(new Blob([svg(sheet)], { type: "image/svg+xml" }), file);
     if (kind !== "png" || plot === null) return;
-    void png(plot.ctx.canvas, name, this.theme).then((image) => {
+    void png(plot.ctx.canvas, sheet, this.theme).then((image) => {
       if (image) download(image, file);
     });
   };

@@ -1,8 +1,9 @@
 /** A chart as a file: CSV and SVG of what is on view, PNG as it is on the screen. */
 
+import { colour } from "./charts-draw";
 import type { Overlay } from "./charts-marks";
 import { type Range, xLabels, xTicks, yLabel, yTicks } from "./charts-scale";
-import type { Axis, Curve } from "./curves";
+import { type Axis, type Curve, keyOf } from "./curves";
 import { shortened } from "./format";
 import { t } from "./text";
 import type { Theme } from "./theme";
@@ -23,6 +24,8 @@ export interface Sheet {
 
 const [WIDTH, HEIGHT] = [820, 320];
 const [LEFT, RIGHT, TOP, BOTTOM] = [60, 16, 34, 30];
+/** Of a legend: a line and the space behind it, between entries, from row to row. */
+const [SAMPLE, GAP, ROW] = [28, 16, 15];
 
 /** One row a point: curve, place, value. */
 export function csv({ name, axis, drawn }: Sheet): string {
@@ -72,7 +75,11 @@ export function svg(sheet: Sheet): string {
     ),
     `<text x="${WIDTH - RIGHT}" y="${HEIGHT - 2}" text-anchor="end">${escaped(word(axis))}</text>`,
     ...drawn.map((curve) => line(curve, x, y)),
-    ...legend(drawn),
+    ...legend(sheet, [LEFT, WIDTH - RIGHT], (text) => 6 * text.length).map(
+      ({ curve, label, left, row }) =>
+        `<path d="M${left} ${10 + ROW * row}h22" ${stroke(curve)} stroke-width="2"/>` +
+        `<text x="${left + SAMPLE}" y="${14 + ROW * row}">${escaped(label)}</text>`,
+    ),
     ...overlay.flags
       .filter(within(sheet.x))
       .map(
@@ -124,40 +131,67 @@ function line(curve: Curve, x: Scale, y: Scale): string {
   return `<path d="${path.join("")}" ${look}/>`;
 }
 
-function legend(drawn: readonly Curve[]): string[] {
-  const own = drawn.filter(({ raw, beside }) => !raw && !beside);
-  // Other runs have a line of their own: each its name once.
-  const others = new Map(drawn.flatMap((curve) => (curve.beside ? [[curve.beside, curve]] : [])));
-  const entry = (curve: Curve, label: string, left: number, y: number): string =>
-    `<path d="M${left} ${y - 4}h22" ${stroke(curve)} stroke-width="${curve.beside ? 1 : 2}"/>` +
-    `<text x="${left + 28}" y="${y}">${escaped(label)}</text>`;
-  return [
-    ...own.map((curve, i) => entry(curve, curve.label, LEFT + 150 + 180 * i, 14)),
-    ...[...others.values()].map((curve, i) =>
-      entry(
-        { ...curve, split: "training" },
-        shortened(curve.beside?.name ?? "", 24),
-        LEFT + 190 * i,
-        29,
-      ),
-    ),
-  ];
+interface Entry {
+  curve: Curve;
+  label: string;
+  left: number;
+  row: number;
 }
 
-/** What is on the screen, with its title, on the page's own ground. */
-export function png(plot: HTMLCanvasElement, name: string, theme: Theme): Promise<Blob | null> {
+/** What is named behind a chart's name, and where: one's own curves, then each other run once. */
+function legend(
+  { name, drawn }: Sheet,
+  [left, right]: Range,
+  widthOf: (text: string) => number,
+): Entry[] {
+  const named = new Map<string, Curve>();
+  for (const curve of drawn.filter(({ raw }) => !raw)) {
+    if (!named.has(keyOf(curve))) named.set(keyOf(curve), curve);
+  }
+  let [next, row] = [left + 1.2 * widthOf(name) + GAP, 0];
+  return [...named.values()]
+    .sort((a, b) => Number(!!a.beside) - Number(!!b.beside))
+    .map((curve) => {
+      const label = curve.beside ? shortened(curve.beside.name, 24) : curve.label;
+      const width = SAMPLE + widthOf(label);
+      if (next + width > right) [next, row] = [left, row + 1];
+      const entry = { curve, label, left: next, row };
+      next += width + GAP;
+      return entry;
+    });
+}
+
+/** What is on the screen, with its title and a legend, on the page's own ground. */
+export function png(plot: HTMLCanvasElement, sheet: Sheet, theme: Theme): Promise<Blob | null> {
   const ratio = window.devicePixelRatio || 1;
-  const top = 22 * ratio;
   const canvas = document.createElement("canvas");
-  [canvas.width, canvas.height] = [plot.width, plot.height + top];
   const context = canvas.getContext("2d");
   if (context === null) return Promise.resolve(null);
+  context.font = theme.font;
+  const widthOf = (text: string): number => context.measureText(text).width;
+  const entries = legend(sheet, [6, plot.width / ratio], widthOf);
+  const top = 22 + ROW * (entries.at(-1)?.row ?? 0);
+  // What was set is forgotten with the size.
+  [canvas.width, canvas.height] = [plot.width, plot.height + top * ratio];
   context.fillStyle = theme.background;
   context.fillRect(0, 0, canvas.width, canvas.height);
+  context.drawImage(plot, 0, canvas.height - plot.height);
+  context.scale(ratio, ratio);
   context.fillStyle = theme.text;
-  context.font = `bold ${13 * ratio}px sans-serif`;
-  context.fillText(name, 6 * ratio, 15 * ratio);
-  context.drawImage(plot, 0, top);
+  context.font = `bold ${theme.font}`;
+  context.fillText(sheet.name, 6, 15);
+  context.font = theme.font;
+  context.lineWidth = 2;
+  for (const { curve, label, left, row } of entries) {
+    const base = 15 + ROW * row;
+    context.strokeStyle = colour(curve, theme);
+    context.setLineDash(curve.split === "validation" ? [6, 4] : []);
+    context.beginPath();
+    context.moveTo(left, base - 4);
+    context.lineTo(left + 22, base - 4);
+    context.stroke();
+    context.fillText(label, left + SAMPLE, base);
+  }
   return new Promise((resolve) => {
     canvas.toBlob(resolve, "image/png");
   });

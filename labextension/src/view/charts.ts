@@ -113,7 +113,8 @@ export class Charts {
     const metrics = shown.map((name) => this.chart(name, name, this.grid));
     const works = worked.map(({ name }) => this.chart(`work ${name}`, name, this.work));
     shown.forEach((name, i) => {
-      const now = name === "loss" ? (model.totals?.loss ?? null) : null;
+      const { totals } = model;
+      const now = (name === "loss" ? totals?.loss : totals?.metrics?.[name]) ?? null;
       const own = trained.filter((series) => series.name === name);
       const beside = others.map(({ trained: all, ...rest }) => ({
         ...rest,

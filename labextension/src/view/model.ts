@@ -83,6 +83,8 @@ export interface Totals {
   best?: Record<string, { value: number | null; epoch: number }>;
   warning?: Concern | null;
   loss: number | null;
+  /** Of training, over the same milestones as the loss; not in documents of older versions. */
+  metrics?: Record<string, number | null>;
   staleness_mean: number | null;
   /** Of late, as is the number of workers that trained at once. */
   recent_staleness: number | null;

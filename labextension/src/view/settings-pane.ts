@@ -31,7 +31,10 @@ function rows(run: RunInfo, totals: Totals): Row[] {
     ...maybe(t("Strategy"), run.strategy),
     ...maybe(t("Combiner"), run.combiner),
     ...maybe(t("Sync mode"), hasStaleness(run) ? run.sync : null),
-    ...maybe(t("Exchange every (batches)"), whole(run.sync_interval)),
+    ...maybe(
+      t("Exchange every (batches)"),
+      (run.sync_interval ?? 0) < 1e6 ? whole(run.sync_interval) : t("whole epoch"),
+    ),
     [t("Codec"), run.codec],
     [t("Learning rate"), rate],
     ...maybe(t("Batch size"), whole(run.batch_size)),

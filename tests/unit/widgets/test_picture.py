@@ -20,7 +20,8 @@ from tos_notebook.chaos import Kill, Slow
 from tos_notebook.widgets import Result, RunModel
 from tos_notebook.widgets.axes import Axis
 from tos_notebook.widgets.facts import RunFacts
-from tos_notebook.widgets.saved import POINTS
+from tos_notebook.widgets.picture_facts import facts_of
+from tos_notebook.widgets.saved import POINTS, saved
 from tos_notebook.widgets.svg import Panel, chart
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -70,6 +71,12 @@ def test_it_shows_the_curves_a_table_and_how_it_was_run() -> None:
         assert text in page
     for name in ("Strategy", "Sync mode", "Mean staleness"):
         assert f"{name}</th>" in page
+
+
+def test_an_exchange_at_the_end_of_an_epoch_is_called_so() -> None:
+    """Federated runs exchange once in an epoch, which 1,000,000 batches do not tell."""
+    facts: Any = FACTS | {"sync_interval": 1_000_000}
+    assert dict(facts_of(trained().snapshot(5.0, facts)))["Exchange every"] == "whole epoch"
 
 
 def test_of_steps_made_together_it_shows_who_waits_and_nothing_stale() -> None:
@@ -192,6 +199,19 @@ def test_curve_fact_and_status_end_at_one_training_loss() -> None:
     page = html(model)
     assert f"Training loss from 2 to {shown:g};" in page
     assert re.search(rf"Training loss</th><td[^>]*>{shown:g}</td>", page)
+
+
+def test_a_metric_ends_at_one_value_while_it_trains_and_when_it_is_reopened() -> None:
+    """A saved curve has few points: its last ones are means of more samples than a live one's."""
+    model = RunModel()
+    model(started(0.0))
+    for n in range(1000):
+        model(milestone(n / 10 + 0.1, metrics={"accuracy": n / 1000}))
+    news = model.snapshot(101.0, FACTS)
+    shown = news.state["totals"]["metrics"]["accuracy"]
+    totals: Any = saved(news)["saved"]
+    assert totals["totals"]["metrics"] == {"accuracy": shown}
+    assert re.search(rf"Training accuracy from [\d.]+ to {shown:g};", html(model))
 
 
 def test_it_says_that_something_went_wrong_on_purpose() -> None:
