@@ -10,7 +10,8 @@ import { serve } from "./serve.mjs";
 
 /** Of the output's width in a window so wide, beside JupyterLab's file browser; with the page's margins. */
 const SIZES = { 1280: [849, 800], 1920: [1489, 1080], 600: [575, 800], tab: [473, 800] };
-const THEMES = ["light", "dark"];
+/** The last one as a system with high contrast forces its colors. */
+const THEMES = ["light", "dark", "forced"];
 const TWO = "workers=2&executors=2";
 const press = (name) => async (page) => {
   await page.click(`[data-tos="${name}"]`);
@@ -92,8 +93,9 @@ const complain = (text) => {
   problems += 1;
   console.error(text);
 };
-const open = async (query, [width, height]) => {
+const open = async (query, [width, height], forced = false) => {
   const page = await browser.newPage();
+  if (forced) await page.emulateMedia({ forcedColors: "active", colorScheme: "dark" });
   page.on("console", (message) => {
     if (message.type() === "error") complain(`${query}: ${message.text()}`);
   });
@@ -122,7 +124,7 @@ for (const [size, box] of Object.entries(SIZES)) {
   for (const [name, [query, act]] of Object.entries(STATES)) {
     if (only.length > 0 && !only.includes(name)) continue;
     for (const theme of THEMES) {
-      const page = await open(`?theme=${theme}&${query}`, box);
+      const page = await open(`?theme=${theme}&${query}`, box, theme === "forced");
       await act?.(page);
       await page.waitForTimeout(100);
       await page.screenshot({ path: join(out, `${name}-${size}-${theme}.png`), fullPage: true });
