@@ -28,8 +28,12 @@ def make():
 TRAIN = """%%tos_train --data x,y --epochs 20 --batch-size 8 -o first
 model = make()
 """
-FIT = "fitted = tos.fit(make(), (x, y), 3, batch_size=8, name='wide'); fitted"
-CELLS = (SETUP, TRAIN, "first.wait()\nNone", FIT, "first.figure()", "tos.compare(first, fitted)")
+FIT = "fitted = tos.fit(make(), (x, y), 3, batch_size=8, name='wide', histograms=True); fitted"
+FIGURES = (
+    *("first.figure()", "tos.compare(first, fitted)"),
+    *("first.figure().show()", "fitted.weights_figure()"),
+)
+CELLS = (SETUP, TRAIN, "first.wait()\nNone", FIT, *FIGURES)
 
 
 def executed(*cells: str, **environment: str) -> list[list[Any]]:
@@ -71,7 +75,7 @@ def test_each_training_cell_is_saved_with_its_result(
     assert WIDGET not in picture
 
 
-@pytest.mark.parametrize("cell", [4, 5])
+@pytest.mark.parametrize("cell", [4, 5, 6, 7])
 def test_a_figure_is_saved_with_a_picture_that_needs_no_script(
     plain: list[list[Any]], cell: int
 ) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..readable import ipython_shell
+from .heat import heat_image
 from .thinned import thin_out
 
 if TYPE_CHECKING:
@@ -38,24 +39,37 @@ Box = tuple[float, float, float, float]
 
 
 def pictured(drawing: go.Figure) -> go.Figure:
-    """Have a figure bring its picture along wherever a cell ends with it; return the figure."""
+    """Have a figure bring its picture along wherever a cell shows it; return the figure."""
     drawing._ipython_display_ = partial(_display, drawing)
+    drawing.show = partial(_show, drawing)
     return drawing
 
 
 def _display(drawing: go.Figure) -> None:
     import plotly.io as pio
 
-    shell = ipython_shell()
-    wanted = shell is not None and pio.renderers.render_on_display and pio.renderers.default
-    bundle = drawing._repr_mimebundle_() if wanted else {}
-    if PLOTLY not in bundle or "text/html" in bundle:
+    if not (pio.renderers.render_on_display and _published(drawing)):
         # As the user has set plotly up.
         type(drawing)._ipython_display_(drawing)
-        return
+
+
+def _show(drawing: go.Figure, *options: Any, **more: Any) -> None:
+    if options or more or not _published(drawing):
+        type(drawing).show(drawing, *options, **more)
+
+
+def _published(drawing: go.Figure) -> bool:
+    """Show a figure with its picture; return whether plotly is set up for pages that know it."""
+    import plotly.io as pio
+
+    shell = ipython_shell()
+    bundle = drawing._repr_mimebundle_() if shell is not None and pio.renderers.default else {}
+    if PLOTLY not in bundle or "text/html" in bundle:
+        return False
     # A page that knows plotly takes the first.
     still = {"text/html": _image(drawing), "text/plain": _in_words(drawing)}
     shell.display_pub.publish(bundle | still)
+    return True
 
 
 def _image(drawing: go.Figure) -> str:
@@ -90,7 +104,7 @@ def _panels(drawing: go.Figure) -> list[tuple[tuple[str, str], list[Any]]]:
     """Return the traces of each pair of axes."""
     found: dict[tuple[str, str], list[Any]] = {}
     for trace in drawing.data:
-        if trace.type in ("scatter", "bar") and trace.x is not None and len(trace.x):
+        if trace.type in ("scatter", "bar", "heatmap") and trace.x is not None and len(trace.x):
             found.setdefault((trace.xaxis or "x", trace.yaxis or "y"), []).append(trace)
     return list(found.items())
 
@@ -100,7 +114,11 @@ def _axis(drawing: go.Figure, name: str) -> Any:
 
 
 def _title(drawing: go.Figure, name: str) -> str:
-    return unescape(_axis(drawing, name).title.text or "")
+    text, number = _axis(drawing, name).title.text or "", int(name[1:] or 1)
+    if not text and name[0] == "y":
+        # The subplots' own titles come first among the annotations.
+        text = next((a.text for a in drawing.layout.annotations[number - 1 : number]), "")
+    return unescape(text)
 
 
 def _box(drawing: go.Figure, key: tuple[str, str]) -> Box:
@@ -164,7 +182,9 @@ def _marks(traces: list[Any]) -> Iterator[tuple[Any, Vector]]:
     """Yield each trace with the corners of its line or bars; what is not finite parts them."""
     begun: Vector | float = 0.0
     for trace in traces:
-        if trace.type == "scatter":
+        if trace.type == "heatmap":
+            yield trace, np.array([[each[0], each[-1]] for each in (trace.x, trace.y)]).T
+        elif trace.type == "scatter":
             x, y = (np.asarray(values, np.float64) for values in (trace.x, trace.y))
             yield trace, np.stack(thin_out(x, y, POINTS), axis=1)
         elif trace.orientation == "h":
@@ -188,6 +208,11 @@ def _bars(at: Vector, width: Vector | float, low: Vector | float, high: Vector) 
 
 
 def _mark(trace: Any, points: Vector) -> str:
+    if trace.type == "heatmap":
+        (left, base), (right, top) = points.tolist()
+        box = f'x="{left:.0f}" y="{top:.0f}" width="{max(4.0, right - left):.0f}"'
+        size = f'{box} height="{base - top:.0f}" preserveAspectRatio="none"'
+        return f'<image {size} href="{heat_image(trace)}"/>'
     path, pen = [], "M"
     for x, y in points.tolist():
         if math.isfinite(x) and math.isfinite(y):

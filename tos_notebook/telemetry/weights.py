@@ -11,6 +11,7 @@ import numpy.typing as npt
 from ..common.histogram import Histogram
 from ..errors import ConfigError
 from ..events import WeightsMeasured
+from .pictured import pictured
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -60,7 +61,7 @@ def weights_figure(
         trace = go.Heatmap(x=samples, y=centers, z=density, colorscale="Viridis", showscale=False)
         figure.add_trace(trace, row=row, col=1)
     figure.update_xaxes(title_text="samples", row=len(chosen))
-    return figure.update_layout(title="Weights", height=120 + HEIGHT * len(chosen))
+    return pictured(figure.update_layout(title="Weights", height=120 + HEIGHT * len(chosen)))
 
 
 def _chosen(last: WeightsMeasured, names: Sequence[str] | None) -> list[str]:

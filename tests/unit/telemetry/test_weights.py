@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import struct
+import zlib
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from tos_notebook.common.histogram import Histogram
 from tos_notebook.errors import ConfigError
 from tos_notebook.events import WeightsMeasured
+from tos_notebook.telemetry.heat import VIRIDIS, heat_image
 from tos_notebook.telemetry.weights import SHOWN, densities, weights_figure
 from tos_notebook.training.observers.histograms import BINS, SAMPLE, histograms
 
@@ -40,6 +46,23 @@ def test_values_are_spread_evenly_within_a_bin() -> None:
 def measured(samples: int, scale: float) -> WeightsMeasured:
     tensors = {f"w{n}": np.linspace(-n * scale, n * scale, 50) for n in range(1, 9)}
     return WeightsMeasured(0.0, samples, histograms(tensors), {})
+
+
+def test_a_heat_map_without_scripts_has_its_columns_where_they_were_measured() -> None:
+    """The samples are at uneven distances, and values grow upwards."""
+    trace = SimpleNamespace(x=[0, 10, 100], y=[1.0, 2.0], z=[[1, 0, 0], [0, 0, 4]])
+    image = base64.b64decode(heat_image(trace).removeprefix("data:image/png;base64,"))
+    width, height = struct.unpack(">II", image[16:24])
+    start = image.index(b"IDAT") + 4
+    rows = np.frombuffer(zlib.decompressobj().decompress(image[start:]), np.uint8)
+    pixels = rows.reshape(height, 1 + 3 * width)[:, 1:].reshape(height, width, 3)
+    dark, bright = VIRIDIS[0].tolist(), VIRIDIS[-1].tolist()
+    assert height == 2
+    assert pixels[0, 0].tolist() == pixels[1, -1].tolist() == dark
+    assert pixels[0, -1].tolist() == bright
+    # The last column reaches half way to the one before.
+    assert [pixels[0, width * part // 100].tolist() for part in (50, 60)] == [dark, bright]
+    assert pixels[1, 0].tolist() not in (dark, bright)
 
 
 def test_the_widest_parameters_are_shown_unless_some_are_named() -> None:

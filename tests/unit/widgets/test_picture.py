@@ -297,6 +297,13 @@ def test_an_error_shows_the_users_lines_first_and_folds_the_rest() -> None:
     assert "x / 0" in bundle(model)["text/plain"]
 
 
+def test_its_charts_fit_a_printed_sheet() -> None:
+    """A4, of 794 pixels, leaves 569 beside margins and prompts; paper does not scroll."""
+    widths = re.findall(r"min-width:(\d+)px", html(trained()))
+    assert widths
+    assert max(map(int, widths)) <= 569
+
+
 def test_the_curve_survives_in_a_notebook_that_is_not_trusted() -> None:
     """Its sanitizer takes an svg element out, and leaves the letters in it."""
     page = html(trained())
