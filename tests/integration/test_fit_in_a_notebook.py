@@ -74,9 +74,12 @@ def test_a_second_cell_is_queued_says_whom_it_waits_for_and_begins_by_itself(
     kernel.run(f"{line} --epochs 100000 -o first")
     kernel.run("first.wait_for(workers=2)")
     for code in (f"{line} -o second", f"{line} --name other -o third"):
-        captured, view = shown(kernel, code)
-        assert "Captured a Keras model" in captured["text/plain"]
-        assert WIDGET in view
+        request = kernel.run(code)
+        told, view = (m["content"] for m in kernel.of(request, "display_data"))
+        captured = kernel.of(request, "update_display_data")[0]["content"]
+        assert captured["transient"] == told["transient"]
+        assert "Captured a Keras model" in captured["data"]["text/plain"]
+        assert WIDGET in view["data"]
     kernel.run(QUEUED)
     status = said(kernel, "%tos_status second")
     assert "is queued" in status
