@@ -56,7 +56,7 @@ class RunLauncher(Launcher):
             made = captured(names, options)
             with arguments.as_options(FLAGS):
                 run, title, lines = self._launch(made, names, options, rate)
-            # Without a view, below which nobody would look, all of it is read at once.
+            # A batch job has no view, so its log shows every line.
             if is_noninteractive():
                 say(*lines)
             else:

@@ -24,9 +24,7 @@ WIDTH, HEIGHT = 820, 230
 LEFT, RIGHT, TOP, BOTTOM = 52, 14, 42, 24
 
 NARROWEST = 560
-"""Pixels to which a page may shrink an image, as wide as a printed sheet leaves it beside a cell's
-prompt, where nobody can scroll. Smaller letters could not be read.
-"""
+"""Pixels to which a page may shrink an image: a printed sheet leaves so many beside the prompt."""
 
 COLOURS = {"training": "#1f6fb4", "validation": "#b8430b"}
 SHADES = {"pause": "#6e7781", "chaos": "#b3261e"}
