@@ -99,6 +99,17 @@ describe("charts", () => {
     expect(drawn()[1].cursor.left).toBe(-10);
   });
 
+  it("lose the dots of a line that grew long, and keep the plot in which a person drags", () => {
+    const dotted = (): unknown => plot.options.series.map(({ points }) => points?.show());
+    const [plot] = drawn();
+    expect(dotted()).toEqual([undefined, false, true, true]);
+    const { points } = model.series[0];
+    for (let i = 0; i < 9; i++) points.append(pack(ROWS, 4), 5);
+    charts.draw(model);
+    expect(drawn()[0]).toBe(plot);
+    expect(dotted()).toEqual([undefined, false, false, true]);
+  });
+
   it("hide a curve in all of them by its name", () => {
     const [, validation] = all(".tos-curve");
     expect(validation.getAttribute("aria-pressed")).toBe("true");

@@ -3,7 +3,7 @@
 import { vi } from "vitest";
 
 interface Options {
-  series: { label?: unknown }[];
+  series: { label?: unknown; points?: { show: () => boolean } }[];
   scales: Record<"x" | "y", { range: () => [number, number] }>;
   hooks: Record<"setCursor" | "setSelect", ((plot: FakePlot) => void)[]>;
 }

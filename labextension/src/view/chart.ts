@@ -6,7 +6,7 @@ import { drawBands, drawMarks } from "./charts-draw";
 import { Legend } from "./charts-legend";
 import { type Band, type Flag, type Overlay, told } from "./charts-marks";
 import { menu } from "./charts-menu";
-import { dotted, DRAG, plotOptions } from "./charts-plot";
+import { DRAG, plotOptions } from "./charts-plot";
 import { csv, download, png, type Sheet, svg } from "./charts-save";
 import { type Range, yRange } from "./charts-scale";
 import type { ChartState } from "./charts-state";
@@ -134,7 +134,7 @@ export class Chart {
   private plotted(height: number): void {
     const { drawn } = this.sheet;
     const width = Math.floor(this.target.clientWidth) || 400;
-    const lines = drawn.map((curve) => [curve.label, dotted(curve), curve.beside?.place]);
+    const lines = drawn.map(({ label, beside }) => [label, beside?.place]);
     const shape = JSON.stringify([this.sheet.axis, this.sheet.log, lines]);
     const data = align(drawn) as unknown as uPlot.AlignedData;
     if (this.plot === null || shape !== this.shape) {

@@ -19,7 +19,7 @@ export const DRAG = 5;
 type Look = Pick<uPlot.Options, "width" | "height" | "hooks">;
 
 /** Whether a line of few points has dots. */
-export function dotted({ raw, split, x }: Curve): boolean {
+function dotted({ raw, split, x }: Curve): boolean {
   return !raw && x.length <= DOTS[split];
 }
 
@@ -59,7 +59,7 @@ export function plotOptions(sheet: () => Sheet, theme: Theme, look: Look): uPlot
     ],
     // A part of x is chosen for all charts at once, and by us.
     cursor: { drag: { x: true, y: false, setScale: false, dist: DRAG }, y: false },
-    series: [{}, ...drawn.map((curve) => line(curve, theme))],
+    series: [{}, ...drawn.map((curve, i) => line(curve, () => dotted(sheet().drawn[i]), theme))],
   };
 }
 
@@ -74,12 +74,12 @@ function widest(plot: uPlot, values: string[] | null): number {
 }
 
 /** Validation is told from training by its dashes and dots, not by colour alone. */
-function line(curve: Curve, theme: Theme): uPlot.Series {
+function line(curve: Curve, show: () => boolean, theme: Theme): uPlot.Series {
   const validation = curve.split === "validation";
   const stroke = colour(curve, theme);
   return {
     ...{ label: curve.label, stroke, width: curve.raw || curve.beside ? 1 : 2, spanGaps: false },
     dash: validation ? [6, 4] : undefined,
-    points: { show: dotted(curve), size: dot(curve), fill: stroke, stroke, width: 0 },
+    points: { show, size: dot(curve), fill: stroke, stroke, width: 0 },
   };
 }

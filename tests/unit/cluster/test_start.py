@@ -146,11 +146,19 @@ def run(program: str, folder: Path, tensorflow: str, *found: str) -> tuple[Any, 
     return json.loads(done.stdout.splitlines()[-1]), done.stderr
 
 
+STUB = f"""
+import os
+from unittest.mock import MagicMock
+
+imported_by = os.getpid()
+__version__ = {version("tensorflow")!r}
+config = MagicMock()
+"""
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    stub = f"from unittest.mock import MagicMock\n__version__ = {version('tensorflow')!r}\n"
-    stub += "config = MagicMock()"
-    return run(CLUSTER, tmp_path_factory.mktemp("cluster"), stub)[0]
+    return run(CLUSTER, tmp_path_factory.mktemp("cluster"), STUB)[0]
 
 
 def test_executors_that_lack_this_package_are_sent_it_once(cluster: Any) -> None:
@@ -188,8 +196,7 @@ def test_what_failed_to_warm_up_is_stopped_so_that_another_start_is_possible(bro
 
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, str]:
-    stub = f"import os\nimported_by = os.getpid()\n__version__ = {version('tensorflow')!r}\n"
-    return run(LOCAL, tmp_path_factory.mktemp("local"), stub, ROOT)
+    return run(LOCAL, tmp_path_factory.mktemp("local"), STUB, ROOT)
 
 
 def test_local_workers_share_one_import_of_tensorflow(local: tuple[Any, str]) -> None:
