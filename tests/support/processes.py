@@ -48,6 +48,7 @@ SHARE_ANOTHER = (
     "tests/unit/magics/test_training.py",
     "tests/unit/ml/",
     "tests/unit/program/test_adapt.py",
+    "tests/unit/tensorflowonspark/test_dfutil.py",
     "tests/unit/tensorspark/",
 )
 
