@@ -33,21 +33,21 @@ FIGURES = (
     *("first.figure()", "tos.compare(first, fitted)"),
     *("first.figure().show()", "fitted.weights_figure()"),
 )
-CELLS = (SETUP, TRAIN, "first.wait()\nNone", FIT, *FIGURES)
+UNSEEN = "import os\nos.environ['TOS_NONINTERACTIVE'] = '1'\n" + FIT.replace("wide", "unseen")
+CELLS = (SETUP, TRAIN, "first.wait()\nNone", FIT, *FIGURES, UNSEEN)
 
 
-def executed(*cells: str, **environment: str) -> list[list[Any]]:
-    """Run cells in a kernel of their own; return the outputs of each."""
+@pytest.fixture(scope="module")
+def plain() -> list[list[Any]]:
+    """The outputs of each cell, run in a kernel of its own."""
     notebook = nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(cell) for cell in (*cells, "spark.stop()")]
+        cells=[nbformat.v4.new_code_cell(cell) for cell in (*CELLS, "spark.stop()")]
     )
     client = NotebookClient(
         notebook, timeout=120, kernel_name="python3", resources={"metadata": {"path": str(ROOT)}}
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("TOS_NONINTERACTIVE", raising=False)
-        for name, value in environment.items():
-            patch.setenv(name, value)
         client.execute()
     return [cell.outputs for cell in notebook.cells]
 
@@ -58,11 +58,6 @@ def shown(outputs: list[Any]) -> list[dict[str, Any]]:
 
 def pictures(outputs: list[Any]) -> list[dict[str, Any]]:
     return [data for data in shown(outputs) if PICTURE in data.get("text/html", "")]
-
-
-@pytest.fixture(scope="module")
-def plain() -> list[list[Any]]:
-    return executed(*CELLS)
 
 
 @pytest.mark.parametrize(("cell", "name"), [(1, "first"), (3, "wide")])
@@ -85,9 +80,9 @@ def test_a_figure_is_saved_with_a_picture_that_needs_no_script(
     assert len(figure["text/html"]) < 50_000
 
 
-def test_where_nobody_looks_a_fit_is_saved_with_one_picture() -> None:
-    outputs = executed(SETUP, FIT, TOS_NONINTERACTIVE="1")[1]
+def test_where_nobody_looks_a_fit_is_saved_with_one_picture(plain: list[list[Any]]) -> None:
+    outputs = plain[CELLS.index(UNSEEN)]
     (picture,) = pictures(outputs)
-    assert "(wide): finished" in picture["text/plain"]
+    assert "(unseen): finished" in picture["text/plain"]
     said = "".join(output.text for output in outputs if output.get("name") == "stdout")
     assert "finished" in said
