@@ -86,7 +86,7 @@ def trains(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[st
     return by
 
 
-@pytest.mark.parametrize(("name", "way"), few(WAYS, ("iris", "arrays"), ("iris", "Parquet")))
+@pytest.mark.parametrize(("name", "way"), few(WAYS, ("iris", "Parquet")))
 def test_sorted_rows_are_learned_as_well_as_by_keras_with_as_many_epochs(
     trains: Callable[[str, str], Any], name: str, way: str
 ) -> None:
