@@ -52,6 +52,7 @@ def train(
     found = json.loads(lines[-1])
     counts = [sum(milestone["samples"] for milestone in epoch) for epoch in found["epochs"]]
     assert counts == [expected.rows] * EPOCHS
+    assert found["tested"] == expected.tested
     mean, spread = replay.expected(expected.folder, expected.batch_size, found["epochs"])
     assert found["accuracy"] == pytest.approx(mean, abs=spread)
     # Where SparkSession puts the files of its user and name.

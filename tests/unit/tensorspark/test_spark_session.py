@@ -25,6 +25,7 @@ from tos_notebook.errors import ConfigError, TransportError
 ROOT = Path(__file__).parents[3]
 
 
+@pytest.mark.long
 def test_original_program_reaches_what_its_order_of_milestones_gives(tmp_path: Path) -> None:
     digits = mnist.half_of_digits(tmp_path)
     program = Path(__file__).with_name("mission_program.py")
