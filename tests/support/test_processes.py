@@ -17,10 +17,11 @@ def test_what_is_kept_in_one_process_is_there(path: str) -> None:
 
 
 def test_every_test_that_takes_a_shared_spark_is_in_a_group() -> None:
+    takes = r"\bspark_context: Any\b|def test_\w+\(\s*spark: Any\b"
     taking = [
         path.relative_to(ROOT).as_posix()
         for path in ROOT.glob("tests/**/test_*.py")
-        if re.search(r"\bspark_context: Any\b|def test_\w+\(\s*spark: Any\b", path.read_text()) and "cluster" not in path.parts
+        if re.search(takes, path.read_text()) and "cluster" not in path.parts
     ]
     assert taking
     assert [path for path in taking if not group(path)] == []

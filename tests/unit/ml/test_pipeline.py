@@ -205,7 +205,11 @@ def test_rows_count_by_their_weight(assembled: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [{"validationIndicatorCol": "known"}, {"validationFraction": 0.2}]
+    "given",
+    few(
+        [{"validationIndicatorCol": "known"}, {"validationFraction": 0.2}],
+        {"validationIndicatorCol": "known"},
+    ),
 )
 def test_held_out_rows_validate_and_are_not_trained_on(
     assembled: Any, given: dict[str, Any]

@@ -12,7 +12,7 @@ import pytest
 from keras import layers
 
 import tos_notebook as tos
-from tests.support.long import few
+from tests.support.long import few, long
 from tos_notebook.errors import ConfigError, DataError, ShapeMismatch
 
 pytestmark = pytest.mark.usefixtures("fresh_keras")
@@ -45,11 +45,11 @@ def frame(spark_context: Any, table: pd.DataFrame) -> Any:
 @pytest.mark.parametrize(
     ("make", "column"),
     [
-        (layers.StringLookup, "color"),
+        pytest.param(layers.StringLookup, "color", marks=long),
         (lambda: layers.StringLookup(max_tokens=3, mask_token=""), "color"),
         (layers.IntegerLookup, "number"),
-        (lambda: layers.TextVectorization(max_tokens=5), "text"),
-        (lambda: layers.TextVectorization(split="character"), "text"),
+        pytest.param(lambda: layers.TextVectorization(max_tokens=5), "text", marks=long),
+        pytest.param(lambda: layers.TextVectorization(split="character"), "text", marks=long),
         (lambda: layers.TextVectorization(ngrams=2, standardize="lower"), "text"),
     ],
 )
@@ -71,7 +71,7 @@ def test_weights_of_words_are_those_of_keras(frame: Any, table: pd.DataFrame) ->
 
 
 @pytest.mark.parametrize("axis", [-1, None])
-@pytest.mark.parametrize("names", [["age"], ["age", "height"]])
+@pytest.mark.parametrize("names", few([["age"], ["age", "height"]], ["age", "height"]))
 def test_means_and_variances_are_those_of_keras(
     frame: Any, table: pd.DataFrame, names: list[str], axis: int | None
 ) -> None:
@@ -157,7 +157,7 @@ def with_bad(frame: Any, rows: int) -> Any:
 LEARNERS = [layers.Normalization, lambda: layers.Discretization(num_bins=4)]
 
 
-@pytest.mark.parametrize("make", LEARNERS)
+@pytest.mark.parametrize("make", few(LEARNERS, LEARNERS[1]))
 def test_rows_that_are_left_out_are_counted_over_all_partitions(
     frame: Any, make: Callable[[], Any], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -182,7 +182,7 @@ def test_a_vocabulary_has_as_many_bad_rows_as_allowed(
     assert f"adapt: {bad} bad rows of column 'color' were left out." in caplog.messages
 
 
-@pytest.mark.parametrize("make", LEARNERS)
+@pytest.mark.parametrize("make", few(LEARNERS, LEARNERS[0]))
 def test_at_least_one_row_is_good(frame: Any, make: Callable[[], Any]) -> None:
     from pyspark.sql import functions
 
@@ -217,7 +217,7 @@ def test_wide_vectors_are_normalized_as_dense_ones(vectors: Any, axis: int | Non
     np.testing.assert_allclose(found.variance, expected.variance, rtol=1e-4, atol=1e-7)
 
 
-@pytest.mark.parametrize("column", ["narrow", "nested", "flat"])
+@pytest.mark.parametrize("column", few(["narrow", "nested", "flat"], "nested"))
 def test_boundaries_are_of_all_numbers_of_a_row(vectors: Any, column: str) -> None:
     layer = layers.Discretization(num_bins=2, epsilon=0.001)
     [middle] = tos.adapt(layer, vectors, column).bin_boundaries

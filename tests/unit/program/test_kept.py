@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from keras import layers
 
+from tests.support.long import few
 from tos_notebook.program.capture import capture
 from tos_notebook.program.keras import kept
 
@@ -113,10 +114,13 @@ def drawn(made: keras.Model) -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [
-        *(changed_rate, trained_here, other_momentum, other_metric, new_optimizer),
-        *(other_learning_rate, drawn),
-    ],
+    few(
+        [
+            *(changed_rate, trained_here, other_momentum, other_metric, new_optimizer),
+            *(other_learning_rate, drawn),
+        ],
+        *(trained_here, other_learning_rate, other_metric, drawn),
+    ),
 )
 def test_a_model_that_has_changed_is_traced_again(change: Callable[[Any], None]) -> None:
     made = model()
@@ -193,7 +197,10 @@ def test_a_number_of_a_layer_that_its_configuration_does_not_tell_is_noticed() -
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("epsilon", 1e-3), ("floatx", "float64"), ("image_data_format", "channels_first")],
+    few(
+        [("epsilon", 1e-3), ("floatx", "float64"), ("image_data_format", "channels_first")],
+        ("floatx", "float64"),
+    ),
 )
 def test_another_setting_of_keras_is_noticed(name: str, value: Any) -> None:
     get, put = (getattr(keras.config, prefix + name) for prefix in ("", "set_"))
@@ -266,7 +273,7 @@ def test_a_model_that_is_compiled_again_and_again_keeps_one_archive() -> None:
     assert len(kept._kept[made]) == 1
 
 
-@pytest.mark.parametrize("kind", ["lstm", "gru", "images", "mixed"])
+@pytest.mark.parametrize("kind", few(["lstm", "gru", "images", "mixed"], "images", "mixed"))
 def test_models_of_many_kinds_are_traced_once(kind: str) -> None:
     parts: dict[str, list[Any]] = {
         "lstm": [layers.Reshape((3, 2)), layers.Bidirectional(layers.LSTM(2))],
