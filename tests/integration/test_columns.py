@@ -107,6 +107,7 @@ def test_an_embedding_masks_what_arrays_are_filled_up_with(spark: Any, train: Tr
     np.testing.assert_allclose(short, long, atol=1e-6)
 
 
+@pytest.mark.long
 def test_a_mask_of_its_own_and_filled_numbers_feed_one_model(spark: Any, train: Train) -> None:
     import keras
     from keras import layers, ops

@@ -97,7 +97,7 @@ def test_sorted_rows_are_learned_as_well_as_by_keras_with_as_many_epochs(
     assert mean(found) >= fitted(name) - allowed, found
 
 
-@pytest.mark.parametrize("kind", ["arrays", "rdd"])
+@pytest.mark.parametrize("kind", few(["arrays", "rdd"], "rdd"))
 def test_rows_that_stay_sorted_in_their_partitions_are_told_of(
     spark: Any, train: Train, iris: tuple[np.ndarray, np.ndarray], kind: str
 ) -> None:

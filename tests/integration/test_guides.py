@@ -183,7 +183,7 @@ def adversaries() -> Any:
     return model
 
 
-@pytest.mark.parametrize("kind", few(["array", "rdd", "frame", "dataset"], "array", "dataset"))
+@pytest.mark.parametrize("kind", few(["array", "rdd", "frame", "dataset"], "dataset"))
 def test_adversaries_train_with_an_optimizer_each_on_images_alone(
     spark_context: Any, train: Train, digits: Digits, kind: str
 ) -> None:

@@ -142,7 +142,7 @@ def same(found: Any, expected: Any) -> None:
     ("case", "iterations"),
     few(
         [*((case, ITERATIONS) for case in FEW), *((case, MANY) for case in EVERY)],
-        *((case, ITERATIONS) for case in FEW),
+        *((case, ITERATIONS) for case in FEW[1:4]),
     ),
     ids=lambda value: "-".join(map(str, value)) if isinstance(value, Case) else str(value),
 )

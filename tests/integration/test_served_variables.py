@@ -62,6 +62,7 @@ def digits_graph(resource: bool = True, seed: int = 0) -> Any:
         )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("resource", few([True, False], True), ids=["resources", "references"])
 def test_a_graph_learns_digits_on_variables_of_two_servers(
     train: Train, digits: Digits, resource: bool
@@ -122,6 +123,7 @@ def test_a_paused_run_moves_no_variable_and_continues_by_another_learning_rate(
     assert moved < 0.1
 
 
+@pytest.mark.long
 def test_a_stopped_run_is_resumed_with_what_counts_and_no_more(
     spark_context: Any, watch: Watch, tmp_path: Path
 ) -> None:

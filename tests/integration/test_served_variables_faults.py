@@ -141,6 +141,7 @@ def test_a_server_that_dies_ends_the_run_with_its_name_and_the_checkpoint_contin
     assert resumed.history["samples"].sum() == 4 * 1000
 
 
+@pytest.mark.long
 @BOTH
 def test_a_server_that_dies_while_the_run_is_paused_is_told(
     train: Train, digits: Digits, watch: Watch, strategy: str
@@ -199,6 +200,7 @@ def test_a_resumed_run_continues_from_the_parameters_and_the_momentum_of_the_che
     assert resumed.history["version"].max() == whole.history["version"].max()
 
 
+@pytest.mark.long
 def test_a_stopped_run_keeps_the_steps_that_count(
     train: Train, digits: Digits, watch: Watch
 ) -> None:

@@ -67,6 +67,7 @@ def test_each_row_is_taken_once_where_spark_starts_tasks_again(
         assert sum(node.rows for node in cluster._cluster.roster.nodes.values()) == 12000
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", few(["raised", "killed"], "raised"))
 def test_results_come_once_and_in_order_where_spark_starts_tasks_again(
     spark_context: Any, how: str

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.long import few
 from tests.support.python_workers import own_python_workers
 from tos_notebook.errors import WorkerError
 from tos_notebook.nodes.cluster import NodeCluster
@@ -58,7 +59,7 @@ def test_a_node_that_dies_lets_all_begin_again_from_what_they_have_saved(
         assert cluster.roster.start == 1
 
 
-@pytest.mark.parametrize("when", ["while it is fed", "after its feed"])
+@pytest.mark.parametrize("when", few(["while it is fed", "after its feed"], "while it is fed"))
 def test_rows_of_a_node_that_fails_come_once_more(
     spark_context: Any, tmp_path: Path, when: str
 ) -> None:

@@ -51,7 +51,7 @@ ACTIONS: dict[str, Callable[[Any, Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("action", few(ACTIONS, "collect", "iterator", "pickle"))
+@pytest.mark.parametrize("action", few(ACTIONS, "collect", "pickle"))
 def test_an_error_of_main_is_the_users_own_line(
     spark_context: Any, tmp_path: Path, action: str
 ) -> None:

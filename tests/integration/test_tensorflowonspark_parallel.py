@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.long import few
 from tests.support.python_workers import own_python_workers
 from tos_notebook.errors import ConfigError, WorkerError
 from tos_notebook.nodes.context import NodeContext
@@ -25,7 +26,7 @@ def note(args: Any, ctx: Any) -> None:
     Path(args["folder"], str(ctx.worker_num)).write_text(f"{ctx.num_workers} {ctx.defaultFS}")
 
 
-@pytest.mark.parametrize(("count", "barrier"), [(2, True), (3, False)])
+@pytest.mark.parametrize(("count", "barrier"), few([(2, True), (3, False)], (3, False)))
 def test_each_task_has_its_number(
     spark_context: Any, tmp_path: Path, count: int, barrier: bool
 ) -> None:
@@ -79,7 +80,7 @@ def test_rows_of_a_stream_are_fed_until_no_node_wants_more(
 
 
 @pytest.mark.filterwarnings("ignore:DStream is deprecated")
-@pytest.mark.parametrize("more", [True, False], ids=["batches go on", "no batch comes"])
+@pytest.mark.parametrize("more", few([True, False], False), ids=["batches go on", "no batch comes"])
 def test_a_node_that_fails_ends_the_wait_of_a_program_for_its_stream(
     spark_context: Any, more: bool
 ) -> None:

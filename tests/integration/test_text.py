@@ -152,7 +152,8 @@ def classifier(reviews: Any, shape: tuple[int, ...] = (1,)) -> Any:
     return model
 
 
-@pytest.mark.parametrize("strategy", few(["allreduce", "treeaggregate"], "allreduce"))
+@pytest.mark.long
+@pytest.mark.parametrize("strategy", ["allreduce", "treeaggregate"])
 def test_the_guide_on_text(reviews: Any, train: Train, strategy: str) -> None:
     model = classifier(reviews)
     session = train(model, strategy=strategy, batch_size=32)

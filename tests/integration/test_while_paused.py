@@ -10,6 +10,7 @@ import pytest
 
 import tos_notebook as tos
 from tests.integration.conftest import counter
+from tests.support.long import few
 from tests.support.watching import Watch
 from tos_notebook.events import CommandApplied, EpochFinished, MilestoneCommitted, Repartitioned
 from tos_notebook.steering.machine import Command
@@ -23,7 +24,7 @@ def twice(center: np.ndarray, update: np.ndarray, push: Any) -> np.ndarray:
     return center + 2 * update
 
 
-@pytest.mark.parametrize("sync", ["asp", "bsp"])
+@pytest.mark.parametrize("sync", few(["asp", "bsp"], "bsp"))
 def test_a_paused_run_takes_another_combiner_and_layout_and_counts_every_row_once(
     spark_context: Any, train: Callable[..., tos.TrainingSession], watch: Watch, sync: str
 ) -> None:
