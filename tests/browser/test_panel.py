@@ -199,6 +199,7 @@ def test_panel_status_bar_and_cell_follow_a_run_and_steer_it_while_another_cell_
     tab.moves()
 
 
+@pytest.mark.long
 def test_a_reload_while_a_cell_waits_for_its_run_brings_everything_back(
     page: Any, lab: Lab, picture: Picture
 ) -> None:
@@ -245,10 +246,8 @@ def test_a_reload_while_a_cell_waits_for_its_run_brings_everything_back(
     )
 
 
-def test_commands_connect_train_and_steer_and_a_kernel_that_is_gone_leaves_what_was_seen(
-    page: Any, lab: Lab, picture: Picture
-) -> None:
-    """From a notebook that knows nothing of Spark; its kernel is restarted, and then killed."""
+def trained_by_commands(page: Any, lab: Lab, picture: Picture) -> tuple[Path, Panel]:
+    """Train and steer by commands, from a notebook that knows nothing of Spark."""
     config = "%tos_config epochs=100000 sync_interval=10" + UNHURRIED
     path = open_notebook(page, lab, "commands", DATA + PROCESS, config, MODEL)
     dialog = page.get_by_role("dialog")
@@ -303,9 +302,17 @@ def test_commands_connect_train_and_steer_and_a_kernel_that_is_gone_leaves_what_
     ):
         expect(shown.filter(has_text=label)).to_be_visible()
     shown.filter(has_text="Open Run in a Tab").click()
-
-    # A restart.
     tab.becomes("paused")
+    return path, panel
+
+
+@pytest.mark.long
+def test_a_kernel_that_is_restarted_leaves_what_was_seen_and_trains_again(
+    page: Any, lab: Lab, picture: Picture
+) -> None:
+    path, panel = trained_by_commands(page, lab, picture)
+    own, tab = View(page, OUTPUT), View(page, TAB)
+    cells, dialog = page.locator(CELL), page.get_by_role("dialog")
     seen = tab.milestones
     cells.nth(3).click()
     page.get_by_role("button", name="Restart the kernel", exact=True).click()
@@ -323,10 +330,19 @@ def test_commands_connect_train_and_steer_and_a_kernel_that_is_gone_leaves_what_
     expect(panel.section).not_to_contain_text("The kernel was restarted")
     expect(page.locator(TAB)).to_contain_text("The kernel was restarted")
 
-    # A kernel that dies. A page that opens its record says what became of the run.
+
+def test_commands_connect_train_and_steer_and_a_kernel_that_dies_leaves_what_was_seen(
+    page: Any, lab: Lab, picture: Picture
+) -> None:
+    """A page that opens its record says what became of the run."""
+    path, panel = trained_by_commands(page, lab, picture)
+    own = View(page, OUTPUT)
+    page.locator(CELL).nth(3).click()
+    own.press("unpause")
     own.reaches(20)
     page.wait_for_function(SAVED_PICTURE)
     kill(page)
+    expect(panel.runs).to_have_attribute("data-state", "lost")
     is_lost(own)
     save(page)
     is_saved_as_lost(path)

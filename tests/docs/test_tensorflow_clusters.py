@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -74,15 +77,28 @@ def weights_of(path: str) -> list[Any]:
     return [reader.get_tensor(name) for name in ("W", "b", "global_step")]
 
 
+def test_each_program_is_python_that_finds_what_it_imports() -> None:
+    """Also of those that only make test-long runs."""
+    for program in (*CLUSTERS.values(), *FED.values()):
+        for node in ast.walk(ast.parse(program)):
+            for alias in node.names if isinstance(node, ast.ImportFrom) else ():
+                module = import_module(f"{node.module}")
+                inner = f"{module.__name__}.{alias.name}"
+                assert hasattr(module, alias.name) or find_spec(inner), ast.unparse(node)
+
+
+@pytest.mark.long
 def test_a_calculator_uses_two_servers(names: dict[str, Any]) -> None:
     assert run(CLUSTERS["A calculator on two servers"], names)["answer"] == 24
 
 
+@pytest.mark.long
 def test_a_mean_is_mapped_and_reduced(names: dict[str, Any]) -> None:
     known = run(CLUSTERS["A mean by map and reduce"], names)
     assert known["found"] == pytest.approx(known["numbers"].mean(), rel=1e-12)
 
 
+@pytest.mark.long
 def test_one_graph_trains_on_two_workers(names: dict[str, Any]) -> None:
     assert run(CLUSTERS["In-graph replication"], names)["accuracy"] > 0.7
 
@@ -100,6 +116,7 @@ def test_workers_train_each_by_itself_and_another_cluster_continues(
     assert curve[curve.index > before].iloc[:5].mean() < 0.7 * curve.iloc[0]
 
 
+@pytest.mark.long
 def test_synchronous_workers_compute_what_one_process_would(trained: dict[str, Any]) -> None:
     logs = run(CLUSTERS["Synchronous"], trained)["args"]["logs"]
     x, y = trained["x_train"], trained["y_train"]
@@ -120,6 +137,7 @@ def test_synchronous_workers_compute_what_one_process_would(trained: dict[str, A
     np.testing.assert_allclose(found_bias, bias, atol=1e-4)
 
 
+@pytest.mark.long
 def test_an_evaluator_looks_at_checkpoints(trained: dict[str, Any]) -> None:
     assert run(CLUSTERS["An evaluator"], trained)["accuracy"] > 0.7
 
@@ -139,6 +157,7 @@ def test_keras_trains_on_mirrors(names: dict[str, Any], heading: str) -> None:
     assert np.mean(chances.argmax(axis=1) == known["y_test"]) > 0.8
 
 
+@pytest.mark.long
 def test_a_coordinator_schedules_the_steps(names: dict[str, Any], tmp_path: Path) -> None:
     # A program of its own: TensorFlow binds its process to the cluster.
     np.savez(tmp_path / "digits.npz", **{k: v for k, v in names.items() if k[:2] in ("x_", "y_")})
