@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from tests.browser.lab import Lab, View, execute, expect, is_accessible, open_notebook, run_cells
+from tests.browser.lab import (
+    UNHURRIED,
+    Lab,
+    View,
+    execute,
+    expect,
+    is_accessible,
+    open_notebook,
+    run_cells,
+)
 
 SETUP = """
 %load_ext tos_notebook
@@ -39,7 +48,7 @@ AGREED = """([view, output]) => {
 def training(page: Any, lab: Lab) -> Iterator[View]:
     """A notebook whose training has begun, where JupyterLab goes without the plug-in."""
     with lab.without("tos-notebook"):
-        open_notebook(page, lab, "plain", SETUP, TRAIN, "%tos_status")
+        open_notebook(page, lab, "plain", SETUP + UNHURRIED, TRAIN, "%tos_status")
         run_cells(page, 0, 1)
         view = View(page)
         view.reaches(1)

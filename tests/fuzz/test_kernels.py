@@ -17,7 +17,7 @@ from tests.support.long import few
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "tos_notebook" / "codecs" / "_kernels.c"
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-SECONDS = 8
+SECONDS = 5
 
 
 def library(name: str) -> str:

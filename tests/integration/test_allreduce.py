@@ -158,6 +158,7 @@ def test_a_worker_that_is_killed_while_others_read_its_memory_changes_no_bit(
     assert {*Path("/dev/shm").iterdir()} == files
 
 
+@pytest.mark.long
 def test_a_worker_that_is_killed_before_it_connects_changes_no_bit(
     train: Sessions, whole: Whole, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,6 +111,7 @@ def test_a_program_that_cannot_be_cut_trains_on(train: Sessions) -> None:
     assert [e.samples for e in watch.of(EpochFinished)] == [ROWS] * 2
 
 
+@pytest.mark.long
 def test_a_resumed_run_goes_on_by_the_strategy_that_it_was_swapped_to(
     train: Sessions, spark_context: Any, tmp_path: Path
 ) -> None:

@@ -24,7 +24,7 @@ def collected(*options: str) -> list[str]:
 
 def test_long_tests_are_left_out_unless_they_are_asked_for() -> None:
     name = "test_no_call_reads_or_writes_where_it_must_not"
-    assert collected() == [f"{name}[8]"]
+    assert collected() == [f"{name}[5]"]
     assert collected("-m", "long") == [f"{name}[120]"]
 
 

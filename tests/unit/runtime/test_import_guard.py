@@ -15,16 +15,11 @@ from tensorflow.keras.layers import Dense
 assert tf.keras.layers.Dense is Dense
 import keras
 assert keras.layers.Dense is Dense
-print(len(sys.meta_path))
+assert not [each for each in sys.meta_path if type(each).__module__.startswith("tos_notebook")]
 """
 
 
 def test_keras_is_left_out_and_there_when_somebody_wants_it() -> None:
-    bare = "import sys; print(len(sys.meta_path))"
-    outputs = [
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
-        ).stdout
-        for code in (PROGRAM, "import tensorflow, keras\n" + bare)
-    ]
-    assert outputs[0] == outputs[1]
+    command = [sys.executable, "-c", PROGRAM]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr

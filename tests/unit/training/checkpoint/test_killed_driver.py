@@ -10,6 +10,8 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
+import pytest
+
 import tos_notebook as tos
 from tests.unit.training.checkpoint.victim import DATA, ROWS, rdd
 
@@ -46,6 +48,7 @@ def killed(folder: Path, checkpoints: int) -> str:
     return uri
 
 
+@pytest.mark.long
 def test_a_killed_driver_costs_no_batch_and_counts_none_twice(
     spark_context: Any, tmp_path: Path
 ) -> None:
