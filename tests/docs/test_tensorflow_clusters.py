@@ -191,6 +191,7 @@ def fed(taken_for_granted: dict[str, Any]) -> dict[str, Any]:
     return known
 
 
+@pytest.mark.long
 def test_rows_are_fed_and_predicted_in_their_order(fed: dict[str, Any]) -> None:
     assert fed["accuracy"] > 0.8
 
