@@ -14,7 +14,7 @@ SHIPPED = (
     *("wire", "chaos", "codecs", "archive", "blocks"),
     *("transport", "reduction", "runtime", "cluster", "nodes", "data", "inference", "worker"),
     # The worker's side of each strategy.
-    *("strategies.ps.exchange", "strategies.ps.residual"),
+    *(f"strategies.ps.{each}" for each in ("exchange", "replica", "residual", "updates")),
     *(f"strategies.allreduce.{each}" for each in ("averaging", "mean", "milestone", "pace")),
     *(f"strategies.allreduce.{each}" for each in ("awaited", "coding", "mesh_exchange", "outer")),
     *("strategies.allreduce.peers", "strategies.treeaggregate.iteration"),
