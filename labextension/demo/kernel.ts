@@ -135,6 +135,9 @@ export class FakeKernel {
     worker.memory = 412e6 + 3e6 * index;
     worker.sent = (worker.sent ?? 0) + 1_314_000;
     worker.received = worker.sent;
+    if (!this.shape.together) return;
+    const waiting = this.wait(index);
+    Object.assign(worker, { computing: 0.87 - waiting, exchanging: 0.12, waiting });
   }
 
   /** Share of a milestone in which a worker waits. */
@@ -267,9 +270,11 @@ export class FakeKernel {
     const rate = this.shape.rate * this.shape.workers * BATCH;
     return {
       ...{ milestones: this.milestones, samples, samples_total: rate * 6 * EPOCHS },
-      samples_per_second: this.state === "running" ? rate : null,
+      // What a run made on the whole is told after its end, too.
+      samples_per_second: this.state === "paused" || samples === 0 ? null : rate,
       ...{ loss: this.points[0].at(-1)?.[3] ?? null },
-      ...{ staleness_mean: 0.7 * this.shape.workers, bytes: this.milestones * 62_800 },
+      staleness_mean: samples === 0 ? null : 0.7 * this.shape.workers,
+      bytes: this.milestones * 62_800,
       ...{ recent_staleness: 0.7 * this.shape.workers, recent_workers: this.shape.workers },
       costs: this.shape.together ? this.costs() : null,
       links: this.shape.together ? this.links() : null,

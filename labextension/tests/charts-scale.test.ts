@@ -49,6 +49,11 @@ describe("ticks of values", () => {
     expect(yTicks(0, 0.32, 170, false)).toEqual([0, 0.1, 0.2, 0.3]);
   });
 
+  it("are two at least: one alone says nothing of how far apart values are", () => {
+    expect(yTicks(31.4, 94.2, 80, false)).toEqual([40, 60, 80]);
+    expect(yTicks(0.21, 0.39, 80, false)).toEqual([0.25, 0.3, 0.35]);
+  });
+
   it("of a logarithm are powers, and few of these have others between them", () => {
     expect(yTicks(0.04, 3, 200, true)).toEqual([0.05, 0.1, 0.2, 0.5, 1, 2]);
     expect(yTicks(1e-3, 1e8, 150, true)).toEqual([1e-3, 1, 1e3, 1e6]);

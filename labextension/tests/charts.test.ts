@@ -63,6 +63,25 @@ afterEach(() => {
 });
 
 describe("charts", () => {
+  it("have no numbers at their axes before there is a point, and then new ones", () => {
+    const labels = (): string[][] =>
+      drawn().flatMap(({ options }) => options.axes.map(({ values }) => values(null, [0, 0.5])));
+    expect(labels()[0]).toEqual(["0.0 s", "0.5 s"]);
+    expect(labels()[1]).toEqual(["0", "0.5"]);
+    model = new RunModel();
+    const series = [{ name: "loss", split: "training" as const, length: 0 }];
+    const none = { type: "snapshot" as const, seq: 1, state: { ...parts(), series } };
+    model.apply(none, [pack([], 4), pack([], 6)]);
+    charts.draw(model);
+    expect(labels()).toEqual([["", ""], ["", ""]]); // prettier-ignore
+    draw(["loss"]);
+    expect(labels()[1]).toEqual(["0", "0.5"]);
+    // What was switched off leaves the time that others have.
+    for (const curve of all(".tos-curve")) curve.click();
+    expect(labels()).toEqual([["0.0 s", "0.5 s"], ["", ""]]); // prettier-ignore
+    for (const curve of all(".tos-curve")) curve.click();
+  });
+
   it("begin with smoothing, and say how much", () => {
     expect(all(".tos-smoothing")[0].textContent).toBe("0.60");
     const [range] = all('[data-tos="smoothing"]') as HTMLInputElement[];

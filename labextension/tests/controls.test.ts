@@ -240,6 +240,8 @@ describe("notices", () => {
     on.show({ waits });
     expect(noted().textContent).toBe("◔ The run waits for partition 3. (1 more)");
     expect(noted().title).toContain("And for partition 4.");
+    // It stays where the rest is cut.
+    expect(noted().lastElementChild?.textContent).toBe(" (1 more)");
     on.find('[data-tos="pause"]').click();
     expect([noted().hidden, on.told]).toEqual([true, "sent: pause"]);
   });

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.browser.lab import (
+    FRAME,
     UNHURRIED,
     Lab,
     View,
@@ -44,6 +45,20 @@ AGREED = """([view, output]) => {
 """Whether %tos_status prints the epoch and the loss that a view's header shows."""
 
 
+FOCUSED = """view => {
+    const { activeElement: part } = document;
+    if (!view.contains(part)) return null;
+    return part.dataset.tos ?? part.dataset.tab ?? part.className;
+}"""
+"""What of the view has the focus; null if nothing has."""
+
+GROUND = """view => {
+    const ground = selector => getComputedStyle(document.querySelector(selector)).backgroundColor;
+    return ground('.tos-bar') === ground('.jp-Notebook');
+}"""
+"""Whether the header, which stays while a person scrolls, has the color of the notebook."""
+
+
 @pytest.fixture
 def training(page: Any, lab: Lab) -> Iterator[View]:
     """A notebook whose training has begun, where JupyterLab goes without the plug-in."""
@@ -66,6 +81,8 @@ def test_without_the_plug_in_a_person_watches_steers_reloads_and_stops(
     view.part("loss-chart").locator("canvas").first.wait_for()
     picture("training")
     looks_closer(page, view)
+    fills_the_screen(page, view)
+    goes_through_by_keyboard(page, view)
 
     # By what a screen reader says of it, and by what it is told then.
     view.root.get_by_role("button", name="Pause").click()
@@ -133,3 +150,57 @@ def looks_closer(page: Any, view: View) -> None:
     expect(hide).to_have_attribute("aria-pressed", "false")
     hide.click()
     expect(hide).to_have_attribute("aria-pressed", "true")
+
+
+def fills_the_screen(page: Any, view: View) -> None:
+    """Give the view the whole screen: its charts grow; leave: all is as before."""
+    before = view.frame
+    view.part("whole").click()
+    page.wait_for_function("() => document.fullscreenElement")
+    full = page.viewport_size["height"]
+    page.wait_for_function(
+        """([view, full]) => {
+            const end = view.querySelector('[data-tos="workers"]').getBoundingClientRect().bottom;
+            return full - 40 < end && end <= full && view.scrollHeight <= full;
+        }""",
+        arg=[view.root.element_handle(), full],
+    )
+    # A browser without a window does not end it at Escape.
+    page.evaluate("() => document.exitFullscreen()")
+    page.wait_for_function("() => !document.fullscreenElement")
+    expect(view.part("whole")).to_be_focused()
+    page.wait_for_function(
+        f"([view, before]) => String(({FRAME})(view)) === String(before)",
+        arg=[view.root.element_handle(), before],
+    )
+
+
+def goes_through_by_keyboard(page: Any, view: View) -> None:
+    """Reach all parts in the order in which they are seen, and leave at either end."""
+    execute(page, "apputils:change-theme", theme="JupyterLab Dark")
+    expect(page.locator("body")).to_have_attribute("data-jp-theme-name", "JupyterLab Dark")
+    assert view.root.evaluate(GROUND)
+    execute(page, "apputils:change-theme", theme="JupyterLab Light")
+    view.part("steer").click()
+    field = view.part("sync-interval").locator("input")
+    field.fill("15")
+    field.press("Enter")
+    view.says("Exchange every")
+    page.keyboard.press("Escape")
+    expect(view.part("steer")).to_be_focused()
+    expect(view.part("apply")).to_be_hidden()
+    page.keyboard.press("Shift+Tab")
+    seen = [view.root.evaluate(FOCUSED)]
+    while seen[-1] is not None:
+        assert len(seen) < 60, seen
+        page.keyboard.press("Tab")
+        seen.append(view.root.evaluate(FOCUSED))
+    order = ["pause", "steer", "stop", "whole", "axis", "smoothing", "log-scale", "outliers"]
+    seen = [part for part in seen if part != "more"]
+    assert seen[: len(order)] == order, seen
+    rest = seen[len(order) :]
+    parts = ["tos-plot", "workers", "tos-scroll"]
+    assert sorted(parts, key=rest.index) == parts, seen
+    view.part("pause").focus()
+    page.keyboard.press("Shift+Tab")
+    assert view.root.evaluate(FOCUSED) is None

@@ -6,7 +6,7 @@ import { drawBands, drawMarks } from "./charts-draw";
 import { Legend } from "./charts-legend";
 import { type Band, type Flag, type Overlay, told } from "./charts-marks";
 import { menu } from "./charts-menu";
-import { DRAG, plotOptions } from "./charts-plot";
+import { type Bare, DRAG, plotOptions } from "./charts-plot";
 import { csv, download, png, type Sheet, svg } from "./charts-save";
 import { type Range, yRange } from "./charts-scale";
 import type { ChartState } from "./charts-state";
@@ -135,7 +135,7 @@ export class Chart {
     const { drawn } = this.sheet;
     const width = Math.floor(this.target.clientWidth) || 400;
     const lines = drawn.map(({ label, beside }) => [label, beside?.place]);
-    const shape = JSON.stringify([this.sheet.axis, this.sheet.log, lines]);
+    const shape = JSON.stringify([this.sheet.axis, this.sheet.log, lines, this.bare]);
     const data = align(drawn) as unknown as uPlot.AlignedData;
     if (this.plot === null || shape !== this.shape) {
       this.reset();
@@ -159,7 +159,13 @@ export class Chart {
       setCursor: [this.moved],
       setSelect: [this.chosen],
     };
-    return plotOptions(() => this.sheet, this.theme, { width, height, hooks });
+    return plotOptions(() => this.sheet, this.theme, { width, height, hooks }, this.bare);
+  }
+
+  /** Axes that would show made-up numbers: there is no point to draw. */
+  private get bare(): Bare {
+    const empty = ({ x }: Curve): boolean => x.length === 0;
+    return { x: this.all.every(empty), y: this.sheet.drawn.every(empty) };
   }
 
   /** The pointer has moved here. */

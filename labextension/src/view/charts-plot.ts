@@ -18,6 +18,9 @@ export const DRAG = 5;
 
 type Look = Pick<uPlot.Options, "width" | "height" | "hooks">;
 
+/** Which axes have no numbers. */
+export type Bare = Record<"x" | "y", boolean>;
+
 /** Whether a line of few points has dots. */
 function dotted({ raw, split, x }: Curve): boolean {
   return !raw && x.length <= DOTS[split];
@@ -29,7 +32,12 @@ function dot({ split, beside }: Curve): number {
 }
 
 /** `sheet` returns what is on view now: the ranges move while the chart stays. */
-export function plotOptions(sheet: () => Sheet, theme: Theme, look: Look): uPlot.Options {
+export function plotOptions(
+  sheet: () => Sheet,
+  theme: Theme,
+  look: Look,
+  bare: Bare,
+): uPlot.Options {
   const { axis, log, drawn } = sheet();
   const common = {
     ...{ stroke: theme.text, font: theme.font, gap: 4 },
@@ -49,12 +57,12 @@ export function plotOptions(sheet: () => Sheet, theme: Theme, look: Look): uPlot
       {
         ...{ ...common, size: 22 },
         splits: (plot, _, min, max) => xTicks(axis, min, max, plot.bbox.width / uPlot.pxRatio),
-        values: (_, splits) => xLabels(axis, splits),
+        values: (_, splits) => (bare.x ? splits.map(() => "") : xLabels(axis, splits)),
       },
       {
         ...{ ...common, size: widest },
         splits: (plot, _, min, max) => yTicks(min, max, plot.bbox.height / uPlot.pxRatio, log),
-        values: (_, splits) => splits.map(yLabel),
+        values: (_, splits) => splits.map((split) => (bare.y ? "" : yLabel(split))),
       },
     ],
     // A part of x is chosen for all charts at once, and by us.

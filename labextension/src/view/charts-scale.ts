@@ -26,7 +26,7 @@ const SLACK = 0.25;
 /** Of a curve so many points are looked at: more would not move a percentile. */
 const LOOKED_AT = 1000;
 
-/** Round steps: 1, 2 or 5 times a power of ten. */
+/** Round steps: 1, 2 or 5 times a power of ten; not less than `rough`. */
 function roundStep(rough: number): number {
   const power = 10 ** Math.floor(Math.log10(rough));
   return power * ([1, 2, 5].find((step) => step * power >= rough * (1 - 1e-9)) ?? 10);
@@ -56,7 +56,11 @@ export function yTicks(low: number, high: number, pixels: number, log: boolean):
   const most = Math.max(2, Math.floor(pixels / APART_Y));
   if (!log) {
     const rough = (high - low) / most;
-    return rough > 0 && Number.isFinite(rough) ? multiples(roundStep(rough), low, high) : [];
+    if (!(rough > 0) || !Number.isFinite(rough)) return [];
+    const step = roundStep(rough);
+    const ticks = multiples(step, low, high);
+    // The next smaller step is its half, or 0.4 of it.
+    return ticks.length < 2 ? multiples(roundStep(0.4 * step), low, high) : ticks;
   }
   const powers: number[] = [];
   for (let n = Math.floor(Math.log10(low)); n <= Math.log10(high); n++) powers.push(n);

@@ -19,8 +19,8 @@ const MOST = 6;
 /** From so many on they are lower. */
 const MANY = 4;
 const [LOW, HIGH, HIGHEST] = [150, 212, 260];
-/** Pixels of width from which charts are higher, and below which they stand in one column. */
-const [WIDE, NARROW] = [1100, 540];
+/** Pixels of width below which charts stand in one column. */
+const NARROW = 540;
 /** Pixels of a chart besides its plot; those that a plot keeps; between two charts, and two rows. */
 const [CAPTION, LEAST, GAP, BETWEEN] = [18, 80, 16, 4];
 /** A chart is at least so wide. */
@@ -45,8 +45,10 @@ export class Charts {
   /** In the place of charts that would be empty for ever. */
   private readonly nothing = new Nothing();
   private all = false;
-  /** Pixels that something above takes of the charts' place. */
+  /** Pixels that something above takes of the charts' place; below 0 there are more for them. */
   taken = 0;
+  /** Whether the view is, with what stands beside the charts: then they are higher. */
+  wide = false;
 
   constructor(
     private readonly theme: Theme,
@@ -162,7 +164,7 @@ export class Charts {
 
   private height(count: number): number {
     const spared = Math.ceil(this.taken / this.rows(count));
-    return Math.max(LEAST, this.whole(count, this.toolbar.element.clientWidth) - spared);
+    return Math.max(LEAST, this.whole(count) - spared);
   }
 
   private rows(count: number): number {
@@ -171,9 +173,10 @@ export class Charts {
     return width > 0 ? Math.ceil(count / beside) : 1;
   }
 
-  private whole(count: number, width: number): number {
+  private whole(count: number): number {
+    const width = this.toolbar.element.clientWidth;
     if (count >= MANY || (count > 1 && width > 0 && width < NARROW)) return LOW;
-    return width >= WIDE ? HIGHEST : HIGH;
+    return this.wide ? HIGHEST : HIGH;
   }
 
   private offerMore(hidden: number): void {

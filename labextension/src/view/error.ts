@@ -69,10 +69,17 @@ export class ErrorBrief {
     if (error === null) return;
     setText(this.message, error.message);
     this.message.title = error.message;
-    // The last of the user's own lines, and what stands there.
-    const own = error.frames.at(-1)?.includes("\n") ? 1 : 2;
-    const frame = error.frames.slice(-own).join(" ").replaceAll(/\s+/g, " ").trim();
-    setText(this.where, frame || (error.where ? t("On %1.", error.where) : ""));
+    setText(this.where, lastLine(error.frames) || (error.where ? t("On %1.", error.where) : ""));
     this.where.title = this.where.textContent;
   }
+}
+
+/** The last of the user's own lines, and what stands there, in one. */
+function lastLine(frames: readonly string[]): string {
+  const lines = frames
+    .flatMap((frame) => frame.split("\n"))
+    .map((line) => line.replaceAll(/\s+/g, " ").trim())
+    // Signs under a line mean nothing beside it.
+    .filter((line) => /[^~^ ]/.test(line));
+  return lines.slice(-2).join(": ");
 }

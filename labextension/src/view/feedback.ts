@@ -28,13 +28,22 @@ const NOTHING: News = { text: "", bad: false };
 
 export class Feedback {
   readonly id = uniqueId("feedback");
-  private readonly told = h("span", { id: this.id, class: "tos-told", role: "status" });
-  private readonly noted = h("span", { class: "tos-noted", "data-tos": "waits", hidden: true });
+  private readonly told = h("span", {
+    ...{ id: this.id, class: "tos-told tos-clamped", role: "status" },
+  });
+  private readonly first = h("span", { class: "tos-clamped" });
+  /** How many notices there are besides, which is never cut. */
+  private readonly more = h("span");
+  private readonly noted = h(
+    "span",
+    { class: "tos-noted", "data-tos": "waits", hidden: true },
+    ...[this.first, this.more],
+  );
   readonly element = h("p", { class: "tos-saying" }, this.told, this.noted);
   private readonly seen = new Map<string, Seen>();
   /** Commands that were sent from here last, in words, and what the kernel answered. */
   private sent: { what: string; request: Request }[] = [];
-  private first = true;
+  private fresh = true;
 
   /** Commands were sent. */
   send(commands: { what: string; request: Request }[]): void {
@@ -53,8 +62,8 @@ export class Feedback {
     setAttribute(this.told, "data-kind", news.bad ? "refused" : notice ? "notice" : "");
     const noted = model.run === null || text !== "" ? [] : noticesOf(model.run);
     this.noted.hidden = noted.length === 0;
-    const more = noted.length > 1 ? t(" (%1 more)", noted.length - 1) : "";
-    setText(this.noted, noted.length > 0 ? noted[0] + more : "");
+    setText(this.first, noted.at(0) ?? "");
+    setText(this.more, noted.length > 1 ? t(" (%1 more)", noted.length - 1) : "");
     setAttribute(this.noted, "title", noted.join("\n"));
   }
 
@@ -65,10 +74,10 @@ export class Feedback {
       const key = `${entry.time} ${entry.command}`;
       if (this.seen.get(key)?.stage === entry.stage) continue;
       const { elapsed, epoch } = run;
-      const at = this.first && entry.stage !== "asked" ? -Infinity : now;
+      const at = this.fresh && entry.stage !== "asked" ? -Infinity : now;
       this.seen.set(key, { stage: entry.stage, at, elapsed, epoch });
     }
-    this.first = false;
+    this.fresh = false;
     const known = new Set(commands.map(({ time, command }) => `${time} ${command}`));
     for (const key of this.seen.keys()) if (!known.has(key)) this.seen.delete(key);
   }

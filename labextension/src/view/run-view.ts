@@ -60,6 +60,7 @@ export class RunView implements Listener {
   private readonly link: Link;
   private readonly controls: Controls;
   private readonly next: Next;
+  private readonly whole = new Whole(this.root);
   private readonly body: HTMLElement;
   private readonly drawing: ReturnType<typeof drawWhenVisible>;
   private readonly cleanups: (() => void)[] = [];
@@ -192,7 +193,7 @@ export class RunView implements Listener {
   private frame(): HTMLElement {
     const { charts, controls, next } = this;
     const bar = h("div", { class: "tos-bar" }, this.headline.element, controls.buttons);
-    bar.append(next.button, new Whole(this.root).button);
+    bar.append(next.button, this.whole.button);
     charts.element.querySelector(".tos-toolbar")?.append(controls.feedback.element);
     const seen = h("div", { class: "tos-seen" }, charts.element, this.lanes.element);
     const main = h("div", { class: "tos-main" }, seen);
@@ -249,7 +250,12 @@ export class RunView implements Listener {
     this.facts.draw(model, performance.now());
     this.brief.draw(model);
     this.facts.element.hidden = model.run.error !== null;
-    this.charts.taken = this.brief.excess;
+    const room = this.whole.room(this.body);
+    const taken = this.brief.excess - room;
+    // What all this comes to is known when it is drawn.
+    if (room > 0 && taken !== this.charts.taken) this.drawing.request();
+    this.charts.taken = taken;
+    this.charts.wide = this.root.clientWidth >= WIDE;
     for (const part of [this.controls, this.next, this.error, this.charts]) part.draw(model);
     for (const part of [this.lanes, this.links, this.theory]) part.draw(model);
     for (const part of [this.table, this.log, this.settingsPane]) part.draw(model);

@@ -14,8 +14,8 @@ interface Column {
   order: (worker: Worker) => number | string | null | undefined;
   title?: () => string;
   words?: boolean;
-  /** Shown only where all workers make each step together, or only where staleness is counted. */
-  only?: "together" | "stale";
+  /** Shown only where all workers make each step together, or do not, or where staleness is counted. */
+  only?: "together" | "apart" | "stale";
   text: (worker: Worker) => string;
 }
 
@@ -70,7 +70,7 @@ const COLUMNS: Column[] = [
     order: (w) => w.age,
     text: (w) => duration(w.age),
   },
-  { name: () => t("Epoch"), order: (w) => w.epoch, text: (w) => String(w.epoch) },
+  { name: () => t("Epoch"), only: "apart", order: (w) => w.epoch, text: (w) => String(w.epoch) },
   {
     name: () => t("CPU"),
     title: () => t("Share of one core that its process uses; more than 100 % with several threads"),
@@ -173,7 +173,8 @@ export class WorkerTable {
   draw(model: RunModel): void {
     this.model = model;
     this.element.style.setProperty("--tos-workers", String(model.run?.partitions ?? 1));
-    const fit = { together: inLockstep(model.run), stale: hasStaleness(model.run) };
+    const together = inLockstep(model.run);
+    const fit = { together, apart: !together, stale: hasStaleness(model.run) };
     const unfit = COLUMNS.map(({ only }) => only !== undefined && !fit[only]);
     this.heads.slice(1).forEach((head, j) => (head.hidden = unfit[j]));
     while (this.rows.length > model.workers.length) this.rows.pop()?.element.remove();

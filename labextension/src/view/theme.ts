@@ -48,7 +48,7 @@ export function readTheme(root: HTMLElement): Theme {
     style.getPropertyValue(`--tos-${name}`).trim() || fallback;
   return {
     text: read("muted", "#555"),
-    grid: read("line", "#ddd"),
+    grid: read("grid", "#ddd"),
     font: `11px ${style.fontFamily || "sans-serif"}`,
     training: read("training", "#1f6fb4"),
     validation: read("validation", "#c2410c"),
