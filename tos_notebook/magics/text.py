@@ -29,10 +29,12 @@ def fold(title: str, *lines: str) -> None:
     display(_folded(title, *lines), raw=True)
 
 
-def _folded(title: str, *lines: str) -> dict[str, str]:
-    text = readable("\n".join(lines))
+def _folded(title: str, *texts: str) -> dict[str, str]:
+    text = readable("\n".join(texts))
     summary = f"<summary>{escape(readable(title))}</summary>"
-    html = f"<details>{summary}<pre>{escape(text)}</pre></details>"
+    # JupyterLab gives what is preformatted in an output the letters of its text.
+    lines = f'<pre style="font-family:monospace">{escape(text)}</pre>'
+    html = f"<details>{summary}{lines}</details>"
     return {"text/html": html, "text/plain": text}
 
 

@@ -67,13 +67,21 @@ class Axis:
         return [10.0**n for n in range(first, last + 1) if n % every == 0]
 
     def _multiples(self) -> list[float]:
-        rough = (self._high - self._low) / self._most
+        step = self._round((self._high - self._low) / self._most)
+        ticks = self._at_steps(step)
+        # One alone says nothing of how far apart values are. The next step is 0.4 of it, or more.
+        return ticks if len(ticks) > 1 else self._at_steps(self._round(0.4 * step))
+
+    def _at_steps(self, step: float) -> list[float]:
+        first, last = math.ceil(self._low / step), math.floor(self._high / step)
+        return [float(f"{n * step:.10g}") for n in range(first, last + 1)]
+
+    def _round(self, rough: float) -> float:
         step = next((each for each in TIMES if each >= rough), None) if self._time else None
         if step is None or rough < TIMES[0]:
             power = 10.0 ** math.floor(math.log10(rough))
             step = next(m * power for m in (1, 2, 5, 10) if m * power >= rough)
-        first, last = math.ceil(self._low / step), math.floor(self._high / step)
-        return [float(f"{n * step:.10g}") for n in range(first, last + 1)]
+        return step
 
 
 def label(value: float) -> str:

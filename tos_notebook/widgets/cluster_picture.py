@@ -105,7 +105,9 @@ def _row(found: ClusterNews, index: int) -> str:
         *(escape(shortened(text, MOST_NAME)) for text in (node["host"], node["state"])),
         f"{node['rows']:,}" if found["feed"] else "",
         escape(node["gpus"] or "none"),
-        f'<pre style="margin:0;white-space:pre-wrap">{escape(lines)}</pre>' if lines else "",
+        f'<pre style="font-family:monospace;margin:0;white-space:pre-wrap">{escape(lines)}</pre>'
+        if lines
+        else "",
     ]
     head = f'<th scope="row"{LEFT}>{escape(node["name"])}</th>'
     return "<tr>" + head + "".join(f"<td{LEFT}>{cell}</td>" for cell in cells) + "</tr>"

@@ -21,6 +21,9 @@ from .workers import OVER
 MOST_TEXT = 4000
 """Characters of one text of an error that are shown."""
 
+_PRE = '<pre style="font-family:monospace">'
+"""JupyterLab's outputs have their own letters there otherwise."""
+
 _ALARM = "border-left:4px solid #d64545;padding:4px 12px;margin:8px 0"
 
 
@@ -150,8 +153,8 @@ def alarm(error: Failure | None) -> str:
         f"<p><strong>{message}</strong>{escape(_where(error))}</p>",
     ]
     if error["frames"]:
-        parts.append(f"<pre>{escape(shortened(chr(10).join(error['frames']), MOST_TEXT))}</pre>")
+        parts.append(f"{_PRE}{escape(shortened(chr(10).join(error['frames']), MOST_TEXT))}</pre>")
     if error["rest"]:
         rest = escape(shortened(error["rest"], 2 * MOST_TEXT))
-        parts.append(_folded("Full traceback", f"<pre>{rest}</pre>"))
+        parts.append(_folded("Full traceback", f"{_PRE}{rest}</pre>"))
     return "\n".join([*parts, "</div>"])

@@ -19,7 +19,7 @@ MOST_NAME = 40
 LEFT = ' style="text-align:left"'
 TABLE = (
     '<div style="overflow-x:auto">'
-    '<table cellpadding="4" style="text-align:right;white-space:nowrap">'
+    '<table cellpadding="4" style="text-align:right;white-space:nowrap;overflow-wrap:normal">'
 )
 
 COLUMNS = (

@@ -40,6 +40,9 @@ LEAST, MOST = 0.01, 0.99
 SLACK = 0.25
 """Share of their height that others may add at either end."""
 
+LATE = 0.2
+"""Share of x that may be empty before the curves: beyond, x does not begin at 0."""
+
 DOTS = 60
 """Up to so many points of validation are seen as points."""
 
@@ -135,12 +138,19 @@ def _reach(panel: Panel) -> tuple[float, float]:
     return 0.0 if panel.from_zero else float(low), float(high)
 
 
+def _extent(panel: Panel) -> tuple[float, float]:
+    """Return where x begins and ends: at 0, unless the curves leave much of it empty."""
+    places = np.concatenate([x for _, x, _ in panel.curves])
+    first, last = float(places.min()), float(places.max()) or 1.0
+    return (first if LATE * last <= first < last else 0.0), last
+
+
 def _panel(panel: Panel, width: int) -> Iterator[str]:
     low, high = _reach(panel)
     log = low > 0 and high > SPREAD * low
     y_axis = Axis(low, high, HEIGHT - BOTTOM, TOP, "log" if log else "linear", 36)
-    last = max(float(x.max()) for _, x, _ in panel.curves if len(x)) or 1.0
-    x_axis = Axis(0.0, last, LEFT, width - RIGHT, "time" if panel.x_name == "time" else "linear")
+    kind = "time" if panel.x_name == "time" else "linear"
+    x_axis = Axis(*_extent(panel), LEFT, width - RIGHT, kind)
     title = f"{panel.title}, logarithmic" if log else panel.title
     yield f'<text x="{LEFT}" y="14" font-weight="bold">{escape(title)}</text>'
     yield from _bands(panel.bands, x_axis)

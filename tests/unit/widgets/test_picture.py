@@ -292,6 +292,8 @@ def test_an_error_shows_the_users_lines_first_and_folds_the_rest() -> None:
     assert "ZeroDivisionError: by zero" in before
     assert "executor 7 (h), partition 4, attempt 1, epoch 2, batches 30 to 39" in before
     assert "x / 0" in before
+    # JupyterLab gives what is preformatted in an output the letters of its text.
+    assert page.count("<pre") == page.count('<pre style="font-family:monospace') == 2
     assert "site-packages" in folded
     assert "site-packages" not in before
     assert "x / 0" in bundle(model)["text/plain"]
@@ -393,6 +395,26 @@ def test_times_around_a_minute_have_one_form_too() -> None:
 def test_nearly_constant_values_are_told_apart_by_their_ticks() -> None:
     ticks = Axis(10_030.0, 10_070.0, 0.0, 300.0, "linear").ticks()
     assert [text for _, text in ticks] == ["10.03k", "10.04k", "10.05k", "10.06k", "10.07k"]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [(0.21, 0.94, ["0.5"]), (31.4, 94.2, ["50"]), (0.21, 0.39, ["0.3"])],
+)
+def test_an_axis_has_two_ticks_at_least(low: float, high: float, expected: list[str]) -> None:
+    texts = [text for _, text in Axis(low, high, 200.0, 120.0, "linear", 36.0).ticks()]
+    assert len(texts) >= 2
+    assert texts != expected
+
+
+@pytest.mark.parametrize(("first", "begin"), [(0.1, "0:00"), (6.0, "6.0 s")])
+def test_time_begins_with_the_curve_where_that_is_late(first: float, begin: str) -> None:
+    """As in the live view: what a run waits for at its start takes no room of its chart."""
+    times = np.linspace(first, 10.0, 9)
+    root = ET.fromstring(chart(Panel("loss", [("training", times, times)])))
+    texts = [text.text for text in root.iter(f"{SVG}text")]
+    assert begin in texts
+    assert ("0:00" in texts) == (begin == "0:00")
 
 
 def test_one_accident_does_not_make_everything_else_flat() -> None:
