@@ -32,6 +32,7 @@ OTHERS = {
     ("training.checkpoint.event_log", "TypeError()"): "the same",
     ("persist.values", "TypeError()"): "the same",
     ("strategies.tensorflow.exchange", "ValueError()"): "caught there: servers' addresses",
+    ("strategies.ps.shards.parcel", "ValueError()"): "caught there: other bytes",
     ("strategies.ps.rules", "ValueError()"): "caught there: a checkpoint of other parameters",
     ("wire.bodies", "TypeError()"): "caught there: a field of a message",
     ("data.images", "_BadImageError()"): "caught there: a bad row",

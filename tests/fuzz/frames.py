@@ -52,7 +52,11 @@ from tos_notebook.wire.bodies import decode_body
 from tos_notebook.wire.frames import HEADER, HEADER_SIZE, Header, decode_header
 from tos_notebook.wire.messages import (
     KINDS,
+    Attach,
     Awaiting,
+    Collect,
+    Done,
+    Encoding,
     Failed,
     Fetch,
     Finish,
@@ -62,6 +66,7 @@ from tos_notebook.wire.messages import (
     Labelled,
     Loaded,
     Message,
+    Order,
     Poll,
     Proceed,
     Push,
@@ -69,6 +74,7 @@ from tos_notebook.wire.messages import (
     Refused,
     Reply,
     Rows,
+    Serving,
     Suspect,
 )
 from tos_notebook.worker.loading import fetch
@@ -240,7 +246,14 @@ class World:
         connection.request(Labelled([0, 1], [5, 3]))
         connection.request(Suspect("row", 3, "nan", 1))
         among = Ready(0, "127.0.0.1", 4000, ""), Awaiting(1, 0, "It refuses.")
-        for wrong in (*among, Finish(0, 0, 99), push(9, base_version=9)):
+        shards = (
+            Serving("token", 0, "127.0.0.1", 4000, "", 1),
+            Done(0, 0, "", ""),
+            Attach("generation", 0, 0, 0, 0),
+            Encoding("delta", "none"),
+            Collect(0, 0, merge=True, give=True, version=0, workers=1),
+        )
+        for wrong in (*among, *shards, Finish(0, 0, 99), push(9, base_version=9)):
             with suppress(TosError):
                 connection.request(wrong)
         connection.close()
@@ -253,8 +266,8 @@ def worlds() -> list[World]:
     # Most runs have no codec.
     found += [found[0]] * 3
     frames = [frame for world in found for frame in world.requests + world.answers]
-    # Only a strategy whose workers connect to each other answers with it.
-    expected = {kind for kind, message in KINDS.items() if message is not Formed}
+    # Only workers that connect to each other, and shards, are answered with these.
+    expected = {kind for kind, message in KINDS.items() if message not in (Formed, Order)}
     missing = expected - {decode_header(frame).kind for frame in frames}
     assert not missing, f"no frame of {[KINDS[kind].__name__ for kind in missing]}"
     return found

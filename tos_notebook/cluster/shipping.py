@@ -15,14 +15,17 @@ SHIPPED = (
     *("transport", "reduction", "runtime", "cluster", "nodes", "data", "inference", "worker"),
     # The worker's side of each strategy.
     *(f"strategies.ps.{each}" for each in ("exchange", "replica", "residual", "updates")),
+    # Shards of the parameters, which merge.
+    *(f"strategies.ps.{each}" for each in ("center", "non_finite", "peer_replica", "push")),
+    *("strategies.ps.rules", "strategies.ps.stripes"),
+    *(f"strategies.ps.shards.{each}" for each in ("exchange", "parcel", "peer", "service")),
+    *("strategies.ps.shards.slices", "strategies.ps.shards.staging"),
     *(f"strategies.allreduce.{each}" for each in ("averaging", "mean", "milestone", "pace")),
     *(f"strategies.allreduce.{each}" for each in ("awaited", "coding", "mesh_exchange", "outer")),
     *("strategies.allreduce.peers", "strategies.treeaggregate.iteration"),
     "strategies.tensorflow.exchange",
-    # The rules that workers apply, told by their names.
-    *("persist.described", "persist.values"),
-    *(f"combiners.{each}" for each in ("base", "arithmetic", "averaging", "adaptive")),
-    *("combiners.robust", "combiners.stateless"),
+    # The rules that workers and shards apply, told by their names.
+    *("persist.described", "persist.values", "combiners"),
     # What programs written for TensorOnSpark hand to Spark.
     *("tensorspark.mnist", "tensorspark.partitioner"),
     # What programs written for TensorFlowOnSpark call there.

@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
+from ..blocks.source import DataSource
 from ..chaos.rules import Rule
-from ..errors import TosError, WorkerError
+from ..errors import ClusterUnreachable, TosError, WorkerError
 from ..events import Event
 from ..steering.machine import ONWARD, Command, Machine, RunEvent
 from .cohort import Cohort
+from .cuts import Cuts, RecoverableTrainer
 from .exchange import Trainer, WorkerExchange
+from .job_span import DataLayout, JobSpan
 from .jobs import Jobs
 from .membership import Member
 from .present import PresentParameters
@@ -65,7 +68,77 @@ class Coordinator(Jobs):
         self.reports = Reports(self.state)
         self._snapshotter = Snapshotter(self.state, trainer)
         self.snapshot, self.restore = self._snapshotter.snapshot, self._snapshotter.restore
+        self._cuts = Cuts(self.snapshot)
         self._begin(trainer)
+
+    def begin_span(
+        self,
+        source: DataSource,
+        first_epoch: int,
+        last_epoch: int,
+        layout: DataLayout | None = None,
+    ) -> JobSpan:
+        """See `Jobs.begin_span`; where parameters are elsewhere, they are there.
+
+        Raises
+        ------
+        ClusterUnreachable
+            They cannot be, or were lost between two jobs.
+        """
+        span = super().begin_span(source, first_epoch, last_epoch, layout)
+        trainer = self.trainer
+        if isinstance(trainer, RecoverableTrainer):
+            if trainer.lost is not None:
+                raise ClusterUnreachable(
+                    f"{trainer.lost} It was lost between two jobs. Continue from the last "
+                    "checkpoint with tos.resume."
+                )
+            self._ready(trainer)
+        else:
+            self._cuts.end()
+        return span
+
+    def _ready(self, trainer: RecoverableTrainer) -> None:
+        trainer.prepare(self._onward)
+        if self._onward():
+            self._cuts.begin()
+
+    def _onward(self) -> bool:
+        return self.state.machine.state in ONWARD
+
+    def recover(self, span: JobSpan) -> str | None:
+        """Return to the last copy in memory, if parameters were lost that workers had trained.
+
+        Parameters
+        ----------
+        span : JobSpan
+            Of a job that is over.
+
+        Returns
+        -------
+        str or None
+            Why they were lost; None if they are there.
+
+        Raises
+        ------
+        ClusterUnreachable
+            There is no copy, or no room in the cluster.
+        """
+        trainer = self.trainer
+        if not isinstance(trainer, RecoverableTrainer) or trainer.lost is None:
+            return None
+        reason = trainer.lost
+        with self._snapshotter.between():
+            progress = self._cuts.latest
+            if progress is None:
+                raise ClusterUnreachable(f"{reason} There is no copy of them yet.")
+            self.restore(progress)
+            with self.state.lock:
+                self.state.membership.clear()
+                span.ended = None
+                span.started = max(span.first_epoch, self.state.ledger.latest_epoch())
+        self._ready(trainer)
+        return reason
 
     def _begin(self, trainer: Trainer) -> None:
         self._cohort = Cohort(self.state, self.reports)
@@ -155,6 +228,7 @@ class Coordinator(Jobs):
 
     def settle(self) -> None:
         """Merge no further push, and wait for those under way: the center is final."""
+        self._cuts.end()
         with self.state.changed:
             self.state.settled = True
             self.state.changed.notify_all()

@@ -31,6 +31,11 @@ class Reports:
         """Return a version of the settings; None if no current worker may still use it."""
         return self._state.settings_log.find(version)
 
+    @property
+    def bounded(self) -> bool:
+        """Whether the sync mode bounds how far workers may be apart."""
+        return self._state.settings.sync.slack is not None
+
     def admit(self, member: Member, message: Push) -> tuple[Status, Settings | None, int]:
         """Count what a worker has trained, once; wait while a thread copies the run.
 

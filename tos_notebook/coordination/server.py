@@ -26,11 +26,13 @@ from ..wire.messages import (
     Ready,
     Request,
     Rows,
+    Serving,
     Suspect,
 )
 from .coordinator import Coordinator
 from .exchange import WorkerExchange
 from .membership import Member
+from .services import ServiceHandler, Services
 
 _ABOUT_PARAMETERS = (Push, Poll)
 """Requests that the strategy answers. A union written at its use would be made at every push."""
@@ -60,6 +62,7 @@ class RunServer:
 
     def __init__(self, secret: Secret, host: str, port: int, tls: bool = False) -> None:
         self._run: Coordinator | None = None
+        self.services = Services()
         self._deaf: TransportError | None = None
         self._lock = threading.Lock()
         self._listener = TcpListener(
@@ -79,7 +82,7 @@ class RunServer:
 
     def handler(self, peer: str) -> WorkerHandler:
         """Return the handler of a new connection."""
-        return WorkerHandler(self.run)
+        return WorkerHandler(self.run, self.services)
 
     def serve(self, run: Coordinator | None) -> None:
         """Serve this run from now on, or none.
@@ -121,16 +124,22 @@ class RunServer:
 
 
 class WorkerHandler:
-    """The server's side of one worker's connection.
+    """The server's side of one connection: of a worker, or of a task beside the workers.
 
     Parameters
     ----------
     serving : callable
         Returns the run that is served.
+    services : Services, optional
+        Serve tasks beside the workers; none by default.
     """
 
-    def __init__(self, serving: Callable[[], Coordinator]) -> None:
+    def __init__(
+        self, serving: Callable[[], Coordinator], services: Services | None = None
+    ) -> None:
         self._serving = serving
+        self._services = Services() if services is None else services
+        self._service: ServiceHandler | None = None
         self._run: Coordinator | None = None
         self._member: Member | None = None
         self._exchange: WorkerExchange | None = None
@@ -145,6 +154,8 @@ class WorkerHandler:
     @property
     def needed(self) -> bool:
         """See `Handler.needed`."""
+        if self._service is not None:
+            return True
         run, member = self._run, self._member
         return run is not None and member is not None and run.state.trains(member)
 
@@ -159,8 +170,10 @@ class WorkerHandler:
         """See `Handler.receive_into`."""
         if self._released:
             raise SessionClosed("The partition belongs to a later attempt by now.")
+        if self._service is not None:
+            return self._service.receive_into(message, nbytes)
         if self._member is None or self._exchange is None:
-            if not isinstance(message, Join):
+            if not isinstance(message, Join | Serving):
                 raise RemoteProtocolError(f"Expected Join first, got {type(message).__name__}.")
         elif isinstance(message, _ABOUT_PARAMETERS):
             return self._exchange.receive_into(message, nbytes)
@@ -176,6 +189,10 @@ class WorkerHandler:
         """See `Handler.handle`."""
         if isinstance(message, Join):
             return self._join(message)
+        if isinstance(message, Serving) and self._member is None and self._service is None:
+            self._service = self._services.open(message)
+        if self._service is not None:
+            return self._service.handle(message, payload)
         member, exchange, run = self._member, self._exchange, self._run
         if member is None or exchange is None or run is None:
             raise RemoteProtocolError(f"Expected Join first, got {type(message).__name__}.")
@@ -198,9 +215,10 @@ class WorkerHandler:
                 return run.requests.suspect(member, message), None
             case Fetch():
                 return self._fetch(run, member, message.column)
+        raise RemoteProtocolError(f"A worker sends no {type(message).__name__}.")
 
     def _join(self, message: Join) -> tuple[Answer, BytesLike | None]:
-        if self._member is not None:
+        if self._member is not None or self._service is not None:
             raise RemoteProtocolError("A connection joins once; this one has joined before.")
         run = self._serving()
         exchange = run.exchange(message.segment)
@@ -225,6 +243,8 @@ class WorkerHandler:
 
     def closed(self, error: Exception | None) -> None:
         """See `Handler.closed`."""
+        if self._service is not None:
+            self._service.closed(error)
         self._release()
         if self._run is not None and self._member is not None:
             self._run.state.lost(self._member, "it left early" if error is None else str(error))

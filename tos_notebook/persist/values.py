@@ -158,6 +158,28 @@ def _pairs(value: Mapping[Any, Any], arrays: list[Array], where: str) -> list[An
     ]
 
 
+def transfer(value: Any, arrays: Sequence[Array], to: list[Array]) -> Any:
+    """Return what `encode` returned, for the same arrays in another list.
+
+    Parameters
+    ----------
+    value : object
+    arrays : sequence of ndarray
+        To which it refers.
+    to : list of ndarray
+        To which those that it needs are added.
+    """
+    if isinstance(value, list):
+        return [transfer(item, arrays, to) for item in value]
+    if not isinstance(value, dict):
+        return value
+    kind = next(iter(value), "")
+    if kind in ("array", "number"):
+        to.append(arrays[value[kind]])
+        return {kind: len(to) - 1}
+    return {**value, kind: transfer(value[kind], arrays, to)}
+
+
 def decode(value: Any, arrays: Sequence[Array]) -> Any:
     """Return what `encode` was given: arrays as writeable copies, objects as `SavedState`.
 

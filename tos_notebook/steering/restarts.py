@@ -8,6 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from ..errors import ClusterUnreachable
+
 LIMIT = 10
 """Restarts in a row, of jobs that ended soon after they had started."""
 
@@ -63,3 +65,37 @@ class Restarts:
             return None
         self.count += 1
         return 0.0 if self.count == 1 else min(LONGEST, 2.0 ** (self.count - 2))
+
+
+FRUITLESS = 3
+"""Recoveries in a row from which nothing more was trained."""
+
+
+class Recoveries:
+    """Counts how often parameters were lost in a row, with nothing trained between."""
+
+    def __init__(self) -> None:
+        self._row, self._version = 0, -1
+
+    def count(self, reason: str, version: int) -> int:
+        """Note that they were lost; return how often in a row.
+
+        Parameters
+        ----------
+        reason : str
+        version : int
+            Of the parameters that the run has returned to.
+
+        Raises
+        ------
+        ClusterUnreachable
+            It was too often.
+        """
+        self._row = 1 if version > self._version else self._row + 1
+        self._version = max(version, self._version)
+        if self._row > FRUITLESS:
+            raise ClusterUnreachable(
+                f"Shards of the parameters were lost {self._row} times in a row, with nothing "
+                f"trained between. See the executors' logs. The last time: {reason}"
+            )
+        return self._row

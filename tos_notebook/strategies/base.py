@@ -9,6 +9,7 @@ no parameters.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -19,11 +20,13 @@ from ..codecs.pair import CodecPair
 from ..combiners.base import Combiner
 from ..common.arrays import Array, Buffer
 from ..coordination.exchange import Trainer
+from ..coordination.services import Services
 from ..coordination.settings import Settings, StrategySettings
 from ..errors import LocalProtocolError
 from ..layout import Layout
 from ..steering.machine import Command
 from ..steering.sync import SyncMode
+from ..worker.beside import SideTask
 from ..worker.exchange import ExchangeMaker
 
 NonFinite = Literal["raise", "skip"]
@@ -38,6 +41,36 @@ def without_optimizer() -> Updater:
 def without_program() -> Path:
     """Raise: there is no program to load in the driver."""
     raise LocalProtocolError("Expected the archive of the program, got none.")
+
+
+class Beside(Protocol):
+    """Starts tasks in the cluster beside a run's workers."""
+
+    @property
+    def services(self) -> Services:
+        """Know what serves them when they call the driver."""
+
+    def start(self, task: SideTask, count: int) -> Future[None]:
+        """Run a task so many times at once, each with a number from 0.
+
+        Parameters
+        ----------
+        task : callable
+        count : int
+
+        Returns
+        -------
+        Future
+            Done when all have ended; its exception is a TosError.
+        """
+
+    def cancel(self) -> None:
+        """End all of them."""
+
+
+def without_cluster() -> Beside:
+    """Raise: nothing can be started beside the workers."""
+    raise LocalProtocolError("Expected a cluster to start tasks in, got none.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +93,8 @@ class TrainerSetup:
         Returns the program as it was exported, for strategies that need a graph.
     host : str
         Where executors reach this process.
+    beside : callable
+        Returns what starts tasks in the cluster, for strategies that need some.
     """
 
     layout: Layout
@@ -69,6 +104,7 @@ class TrainerSetup:
     updater: Callable[[], Updater] = without_optimizer
     archive: Callable[[], Path] = without_program
     host: str = "127.0.0.1"
+    beside: Callable[[], Beside] = without_cluster
 
 
 class Strategy(Protocol):
@@ -85,6 +121,10 @@ class Strategy(Protocol):
     """A line on when to choose it."""
     commands: frozenset[Command]
     """What its runs obey: pause, unpause and stop, and those others that a run does not refuse."""
+
+    @property
+    def tasks(self) -> int:
+        """How many Spark tasks run beside the workers, and take slots."""
 
     @property
     def default_sync(self) -> SyncMode:

@@ -18,6 +18,7 @@ from ..common.arrays import Array, Buffer
 from ..common.threads import in_thread
 from ..coordination.coordinator import Coordinator
 from ..coordination.server import WorkerHandler
+from ..coordination.services import Services
 from ..coordination.settings import Settings
 from ..data.arrays import ArraySource
 from ..errors import (
@@ -39,6 +40,7 @@ from ..worker.loop import Worker
 from ..worker.plan import Plan
 from .failures import fault, place_of
 from .programs import Counting, NumpyProgram
+from .side_threads import SideThreads
 
 RUN = "check"
 START = 3
@@ -100,6 +102,7 @@ class Trial:
             with suppress(WaitTimeout):
                 bench.listener.close(0)
             raise
+        bench.run.settle()
         try:
             bench.listener.close(self.deadline.left)
         except WaitTimeout:
@@ -119,7 +122,11 @@ class Bench:
         self._lockstep = trial.settings.lockstep
         parameters = initial(layout)
         program.gradients = "gradients" in self.strategy.needs
-        setup = TrainerSetup(layout, parameters, settings, updater=lambda: program)
+        self._secret = new_secret()
+        beside = SideThreads(lambda: connect_inproc(self.listener), self._secret)
+        setup = TrainerSetup(
+            layout, parameters, settings, updater=lambda: program, beside=lambda: beside
+        )
         trainer = self.strategy.trainer(setup)
         # The caller's own, which a strategy must have copied.
         parameters[:] = 0
@@ -132,9 +139,11 @@ class Bench:
             on_failure=lambda: None,
         )
         self._served: list[BaseException] = []
-        self.listener = InprocListener(lambda peer: _Handler(lambda: self.run, self._served))
+        self.listener = InprocListener(
+            lambda peer: _Handler(lambda: self.run, beside.services, self._served)
+        )
         self.listener.start()
-        self._tasks, self._secret = 0, new_secret()
+        self._tasks = 0
         self._training: Future[None] = Future()
 
     def _publish(self, event: Event) -> None:
@@ -295,8 +304,13 @@ class Bench:
 class _Handler(WorkerHandler):
     """Remembers what the strategy raises at the server, of which a worker is told the class."""
 
-    def __init__(self, serving: Callable[[], Coordinator], raised: list[BaseException]) -> None:
-        super().__init__(serving)
+    def __init__(
+        self,
+        serving: Callable[[], Coordinator],
+        services: Services,
+        raised: list[BaseException],
+    ) -> None:
+        super().__init__(serving, services)
         self._raised = raised
 
     def receive_into(self, *request: Any) -> Any:

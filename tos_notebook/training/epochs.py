@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,11 +34,10 @@ from ..errors import (
 )
 from ..events import CommandApplied, CommandLapsed, Event, JobRestarted, Repartitioned, RowsSkipped
 from ..steering.machine import ONWARD, Command
-from ..steering.restarts import LIMIT, Restarts
+from ..steering.restarts import FRUITLESS, LIMIT, Recoveries, Restarts
 from .fitting import require_slots
 from .iterations import Iterations
-from .limits import Limits
-from .options import RunOptions
+from .run_plan import RunPlan
 from .swaps import Swaps
 
 if TYPE_CHECKING:
@@ -55,30 +54,6 @@ UNFINISHED = (
     "Spark took the job for done although partitions have not been trained to the end. See the "
     "executors' logs for tasks that ended early."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class RunPlan:
-    """What a run was asked to do.
-
-    Parameters
-    ----------
-    options : RunOptions
-        Checked.
-    slots : int
-        Tasks that Spark runs at once.
-    pool : str or None
-        Spark's scheduling pool of the jobs; None for the default one.
-    asked : tuple of int and Partitioner, optional
-        A repartition that is still to be done, of a run that is resumed.
-    limits : Limits
-    """
-
-    options: RunOptions
-    slots: int
-    pool: str | None = None
-    asked: Asked | None = None
-    limits: Limits = field(default_factory=Limits)
 
 
 class Epochs:
@@ -138,6 +113,7 @@ class Epochs:
         self._asked = plan.asked
         self._doing: Asked | None = None
         self._restarts = Restarts()
+        self._recoveries = Recoveries()
         self._restarted = 0
         self._kept = False
         self._rest = rest or training.wait_ending
@@ -251,7 +227,7 @@ class Epochs:
             before, raised_before = self._training.parameters.version, self._training.raised
             mark = self._training.mark()
             error = self._try(description)
-            if self.onward and self.swaps.detour(span):
+            if self.onward and (self._recovered(span) or self.swaps.detour(span)):
                 continue
             if error is None and (self._training.has_trained(span) or not self.onward):
                 return
@@ -262,6 +238,15 @@ class Epochs:
                 raise error
             gain = self._training.since(mark, self._plan.slots)
             self._restart(error, self._training.parameters.version - before, gain)
+
+    def _recovered(self, span: JobSpan) -> bool:
+        """Return to the last copy in memory, if shards of the parameters were lost."""
+        self.phase.enter("the shards of the parameters, which start again")
+        reason = self._training.recover(span)
+        if reason is not None:
+            row = self._recoveries.count(reason, self._training.parameters.version)
+            self._note_restart(reason, 0.0, row, FRUITLESS)
+        return reason is not None
 
     def _try(self, description: str) -> TosError | None:
         """Run a job; return what ended it, None if it says that it is done."""
@@ -332,15 +317,18 @@ class Epochs:
                 f"it had started. See the executors' logs: do they run out of memory? The last "
                 f"time: {reason}"
             ) from error
+        self._note_restart(reason, delay, self._restarts.count, LIMIT)
+        if delay:
+            self.phase.enter("the next attempt of the Spark job, which has lost its workers")
+            self._rest(delay)
+
+    def _note_restart(self, reason: str, delay: float, count: int, limit: int) -> None:
         self._restarted += 1
         times = "once" if self._restarted == 1 else f"{self._restarted} times"
         note = f"The Spark job lost its workers and restarted {times}; last: {reason}"
         self.notes = (*self._lasting, note)
         logger.warning("Run %s: %s", self._training.run_id, note)
-        self._publish(JobRestarted(time.time(), self._restarts.count, LIMIT, delay, reason))
-        if delay:
-            self.phase.enter("the next attempt of the Spark job, which has lost its workers")
-            self._rest(delay)
+        self._publish(JobRestarted(time.time(), count, limit, delay, reason))
 
     def _last_epoch(self, first: int) -> int:
         """Return the last epoch that one Spark job can train from `first` on."""

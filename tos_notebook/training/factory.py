@@ -24,8 +24,6 @@ from ..common.arrays import Buffer
 from ..common.content import content_of
 from ..coordination.coordinator import Coordinator
 from ..coordination.server import RunServer
-from ..coordination.settings import Settings
-from ..coordination.snapshots import RunPosition
 from ..coordination.watchdog import held
 from ..data.arrays import ArraySource
 from ..data.described import DataDescription
@@ -34,9 +32,9 @@ from ..data.stream import StreamSource
 from ..errors import CheckpointError
 from ..persist.described import describe
 from ..steering.trigger import Trigger
-from ..strategies.base import Strategy, TrainerSetup, without_optimizer
+from ..strategies.base import Beside, Strategy, TrainerSetup, without_optimizer
 from ..strategies.registry import STRATEGIES
-from ..telemetry.bus import EventBus, Sink
+from ..telemetry.bus import EventBus
 from ..telemetry.history import History
 from ..transport.auth import Secret
 from ..transport.base import Endpoint
@@ -46,11 +44,12 @@ from .checkpoint.contents import Checkpoint, Origin
 from .checkpoint.data import check_content, check_earlier, write_data
 from .checkpoint.folder import PROGRAM, Folder
 from .checkpoint.writer import CheckpointWriter
-from .epochs import RunPlan
 from .options import CheckedOptions
-from .parts import Resumed, RunParts
+from .parts import RunParts
 from .results.view import RunView
 from .run import Run
+from .run_request import RunRequest
+from .side_tasks import SparkTasks
 from .swaps import Method
 
 if TYPE_CHECKING:
@@ -109,35 +108,6 @@ def without_looks(sc: Any, data: Any) -> Any:
     if isinstance(data, DataDescription):
         return data.unlooked()
     return unlooked(data) if is_rdd(data) and data.context is sc else data
-
-
-@dataclass(frozen=True, slots=True)
-class RunRequest:
-    """A run about to be made."""
-
-    run_id: str
-    """Of its Spark jobs and its workers: another one each time that a run is resumed."""
-    plan: RunPlan
-    settings: Settings
-    first: DataSource
-    """The data in the first layout, on which all others build."""
-    reached: RunPosition
-    sinks: tuple[Sink, ...]
-    checkpointer: CheckpointWriter | None = None
-    resumed: Resumed | None = None
-    came_in: int | None = None
-    """Partitions that the rows came in before they were dealt; None for the first layout's."""
-
-    @property
-    def partitions(self) -> int:
-        """How many partitions it begins with."""
-        layout = self.reached.layout
-        return self.first.partitions if layout is None else layout.partitions
-
-    @property
-    def as_they_come(self) -> bool:
-        """Whether the rows are trained in the partitions in which they come."""
-        return self.came_in is None and self.reached.layout is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +244,7 @@ class RunFactory:
             checkpointer=request.checkpointer,
             resumed=request.resumed,
             session=self.options,
-            method=partial(self._method, task, source, swept),
+            method=partial(self._method, task, source, swept, request.plan.pool),
             others=lambda: _workers(r for r in runs_on(self.sc) if r.number != number),
             look=self.look,
         )
@@ -293,6 +263,7 @@ class RunFactory:
                     lambda: load_updater(exported(self.program, request.first)),
                     lambda: exported(self.program, request.first),
                     self.host,
+                    partial(self._beside, run_id, request.plan.pool),
                 )
             ),
             request.settings,
@@ -303,6 +274,9 @@ class RunFactory:
         if request.resumed is not None:
             training.restore(request.resumed.checkpoint.progress)
         return training
+
+    def _beside(self, run_id: str, pool: str | None) -> Beside:
+        return SparkTasks(self.sc, self.host, self.secret, self.server, run_id, pool)
 
     def _write(self, request: RunRequest, source: DataSource, initial: Buffer) -> Task:
         """Write the files that executors read; return what they do with them."""
@@ -342,7 +316,13 @@ class RunFactory:
         )
 
     def _method(
-        self, task: Task, source: DataSource, swept: list[Strategy], strategy: Strategy, swap: int
+        self,
+        task: Task,
+        source: DataSource,
+        swept: list[Strategy],
+        pool: str | None,
+        strategy: Strategy,
+        swap: int,
     ) -> Method:
         """Return how a run is trained by another strategy; its program is where executors look."""
         by_gradients = "gradients" in strategy.needs
@@ -369,6 +349,7 @@ class RunFactory:
                     settings,
                     self.options.non_finite,
                     without_optimizer if updater is None else lambda: updater,
+                    beside=partial(self._beside, f"{task.plan.run}-{swap}", pool),
                 )
             ),
         )

@@ -26,8 +26,7 @@ from ..program.capture import capture
 from ..program.export.base import Program
 from .checkpoint.contents import require_known
 from .checkpoint.writer import CheckpointWriter
-from .epochs import RunPlan
-from .factory import RunFactory, RunRequest, exported, new_run_id, runs_on, without_looks
+from .factory import RunFactory, exported, new_run_id, runs_on, without_looks
 from .fitting import (
     require_participants,
     require_samples,
@@ -40,6 +39,8 @@ from .options import CheckedOptions, ObserverOptions, RunOptions
 from .parts import Resumed
 from .results.view import RunView
 from .run import Run
+from .run_plan import RunPlan
+from .run_request import RunRequest
 
 
 def probe(sc: Any, host: str, port: int) -> Callable[[RunView], object]:
@@ -244,7 +245,15 @@ def observers_of(factory: RunFactory, options: ObserverOptions, source: DataSour
 
 
 def _slots(factory: RunFactory) -> int:
-    return factory.ask("Spark's list of executors", partial(slots, factory.sc))
+    """Return how many workers can train at once, beside what else the strategy needs."""
+    count: int = factory.ask("Spark's list of executors", partial(slots, factory.sc))
+    beside = factory.options.strategy.tasks
+    if beside >= count:
+        raise ConfigError(
+            f"shards: expected fewer than Spark runs tasks at once, which is {count}, so that "
+            f"workers have some; got {beside}. Take fewer, or give Spark more slots."
+        )
+    return count - beside
 
 
 def _laid_out(

@@ -15,10 +15,10 @@ from ..telemetry.bus import EventBus
 from ..telemetry.history import History
 from .checkpoint.contents import Checkpoint
 from .checkpoint.writer import CheckpointWriter
-from .epochs import RunPlan
 from .limits import Limits
 from .options import SessionOptions
 from .results.view import RunView
+from .run_plan import RunPlan
 from .swaps import Method
 
 if TYPE_CHECKING:

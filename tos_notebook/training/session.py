@@ -27,7 +27,7 @@ from ..program.export.base import Program
 from ..telemetry.progress import ProgressLine
 from ..transport.auth import new_secret
 from .checkpoint.writer import CheckpointWriter
-from .factory import RunFactory, RunRequest, asking, runs
+from .factory import RunFactory, asking, runs
 from .launching import (
     captured,
     first_request,
@@ -54,6 +54,7 @@ from .options.arguments import SessionArguments, StartArguments
 from .options.elsewhere import of_session, of_start
 from .parts import Resumed
 from .run import Run
+from .run_request import RunRequest
 from .swapping import renew
 from .unbuilt import build, is_unbuilt
 

@@ -58,6 +58,7 @@ def swap_strategy(run: Lifecycle, strategy: Any, wanted: Mapping[str, Any]) -> N
                 raise _unchanged(run, detail)
             swaps.take_back(detail)
             return
+        _require_slots(run, chosen.strategy)
         run.epochs.require_room(settings)
         run.epochs.require_next()
         data = run.epochs.source, parts.plan.options
@@ -67,6 +68,18 @@ def swap_strategy(run: Lifecycle, strategy: Any, wanted: Mapping[str, Any]) -> N
             settings.strategy.require_saveable()
         swaps.ask(
             _swap(run, _method(run, chosen.strategy), changes, detail), run.epochs.require_next
+        )
+
+
+def _require_slots(run: Lifecycle, strategy: Strategy) -> None:
+    """Refuse a strategy whose tasks beside the workers would wait for them."""
+    asked, slots = run.epochs.asked, run.parts.plan.slots + run.parts.strategy.tasks
+    partitions = run.epochs.source.partitions if asked is None else asked[0]
+    if strategy.tasks and min(partitions, slots) + strategy.tasks > slots:
+        raise ConfigError(
+            f"strategy: {strategy.tasks} shards need as many slots beside {partitions} workers, "
+            f"and Spark runs {slots} tasks at once. Repartition first, such as "
+            f"run.set(partitions={max(1, slots - strategy.tasks)})."
         )
 
 

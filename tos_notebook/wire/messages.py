@@ -235,6 +235,81 @@ class Formed:
 
 
 @dataclass(frozen=True, slots=True)
+class Serving:
+    """A shard listens for workers, by this address and certificate, and asks what to do.
+
+    `token` names what the driver has started it for. `fingerprint` is as in `Ready`.
+    """
+
+    token: Name
+    shard: Count
+    host: Name
+    port: Count
+    fingerprint: Name
+    pid: Token
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A shard has obeyed an order, or got none, and asks for the next. Payload: what was asked for.
+
+    `version` is that of its parameters. `error` is the class of what went wrong with the order, or
+    with an update that counts; then `text` says what.
+    """
+
+    order: Count
+    version: Count
+    error: Name
+    text: Text
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a shard does next, and what with: the payload. Number 0 is to ask again."""
+
+    number: Count
+    what: Name
+
+
+@dataclass(frozen=True, slots=True)
+class Attach:
+    """A worker opens its partition at a shard; all before this push count.
+
+    `generation` is what the driver has named to it.
+    """
+
+    generation: Name
+    partition: Count
+    task: Token
+    epoch: Count
+    sequence: Count
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """What the worker's updates are from now on, and the codec for them and for replies."""
+
+    pushes: Name
+    codec: Name
+
+
+@dataclass(frozen=True, slots=True)
+class Collect:
+    """What became of the worker's update at the driver: to be merged, or to be forgotten.
+
+    With `give`, the shard sends parameters, as soon as they have at least this version. `workers`
+    are the active ones.
+    """
+
+    epoch: Count
+    sequence: Count
+    merge: bool
+    give: bool
+    version: Count
+    workers: Count
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """The program or the data raised: the exception's text and its traceback's lines.
 
@@ -275,10 +350,13 @@ class Goodbye:
     """The worker leaves in order. Without it, a lost connection is a lost worker."""
 
 
-Request = (
+OfWorkers = (
     Join | Fetch | Loaded | Push | Finish | Poll | Ready | Awaiting | Failed | Suspect | Labelled
 )
-Answer = Joined | Rows | Reply | Proceed | Formed
+OfShards = Serving | Done
+ToShards = Attach | Encoding | Collect
+Request = OfWorkers | OfShards | ToShards
+Answer = Joined | Rows | Reply | Proceed | Formed | Order
 Message = Request | Answer | Refused | Goodbye
 
 KINDS: dict[int, type[Message]] = {
@@ -300,4 +378,10 @@ KINDS: dict[int, type[Message]] = {
     16: Ready,
     17: Formed,
     18: Awaiting,
+    19: Serving,
+    20: Done,
+    21: Order,
+    22: Attach,
+    23: Encoding,
+    24: Collect,
 }

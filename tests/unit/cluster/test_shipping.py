@@ -29,6 +29,8 @@ TAKERS = {
 NAMED = {
     "worker.task",  # A run hands its task to Spark.
     "strategies.treeaggregate.iteration",  # So it does with each iteration that is a job.
+    # So are the sides of sharded servers.
+    *("strategies.ps.shards.exchange", "strategies.ps.shards.service"),
     "runtime.runner",  # The probe that `connect` sends imports it, and so does the daemon.
     *("tensorspark.mnist", "tensorspark.partitioner"),  # Programs hand these to Spark.
     # The functions of nodes call these.
@@ -100,7 +102,7 @@ def test_all_that_is_listed_is_loaded_there(begun: set[str]) -> None:
     "package",
     [
         *("training", "program", "coordination", "telemetry", "steering", "testing"),
-        *("combiners.registry", "combiners.gap_aware", "combiners.staging", "combiners.clip"),
+        *("strategies.ps.merging", "strategies.ps.shards.commits", "strategies.registry"),
         *("magics", "widgets", "lab", "ml", "demo", "tensorspark.spark_session"),
     ],
 )

@@ -23,7 +23,9 @@ from tos_notebook.testing.bench import Deadline
 
 
 @pytest.mark.parametrize(
-    "strategy", [ParameterServer(), AllReduce(), AllReduce(of="parameters")], ids=repr
+    "strategy",
+    [ParameterServer(), ParameterServer(shards=2), AllReduce(), AllReduce(of="parameters")],
+    ids=repr,
 )
 def test_every_strategy_keeps_every_law(strategy: Any) -> None:
     report = tos.testing.check_strategy(strategy)

@@ -19,9 +19,10 @@ from tos_notebook.events import JobRestarted
 from tos_notebook.steering.machine import Command
 from tos_notebook.steering.restarts import LIMIT
 from tos_notebook.training import epochs as epochs_module
-from tos_notebook.training.epochs import Epochs, RunPlan
+from tos_notebook.training.epochs import Epochs
 from tos_notebook.training.limits import Limits
 from tos_notebook.training.options import RunOptions
+from tos_notebook.training.run_plan import RunPlan
 from tos_notebook.wire.messages import Directive, Failed
 
 SOON = Limits(job_look=0.01, give_up=0.01)

@@ -63,13 +63,13 @@ from tos_notebook.telemetry.history import History
 from tos_notebook.training import epochs as epochs_module
 from tos_notebook.training.checkpoint.folder import Folder
 from tos_notebook.training.checkpoint.writer import CheckpointWriter
-from tos_notebook.training.epochs import RunPlan
 from tos_notebook.training.limits import Limits
 from tos_notebook.training.observers.base import Maker
 from tos_notebook.training.observers.validation import validator
 from tos_notebook.training.options import RunOptions, SessionOptions
 from tos_notebook.training.parts import RunParts
 from tos_notebook.training.run import Run
+from tos_notebook.training.run_plan import RunPlan
 from tos_notebook.training.status import settings_now
 from tos_notebook.training.swaps import Method
 from tos_notebook.widgets.facts import RunFacts

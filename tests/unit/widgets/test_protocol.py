@@ -16,8 +16,9 @@ from tos_notebook.data.arrays import ArraySource
 from tos_notebook.events import CommandAccepted, CommandApplied, Event
 from tos_notebook.steering.machine import Command
 from tos_notebook.steering.sync import as_sync
-from tos_notebook.training.epochs import Epochs, RunPlan
+from tos_notebook.training.epochs import Epochs
 from tos_notebook.training.options import RunOptions
+from tos_notebook.training.run_plan import RunPlan
 from tos_notebook.training.swaps import Swap
 from tos_notebook.widgets.control import Steering
 from tos_notebook.widgets.facts import RunFacts

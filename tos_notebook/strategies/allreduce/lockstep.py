@@ -23,6 +23,7 @@ class Lockstep:
     __slots__ = ()
     commands = frozenset(Command) - {Command.SWAP_COMBINER}
     default_sync = BSP
+    tasks = 0
 
     @property
     def exchange(self) -> ExchangeMaker:

@@ -8,9 +8,11 @@ from typing import Any, cast
 import numpy as np
 
 from ...codecs.pair import PLAIN, CodecPair
-from ...combiners.base import Combiner
+from ...combiners.base import Combiner, prepares
+from ...combiners.registry import MADE
 from ...coordination.settings import Settings
 from ...errors import ConfigError
+from ...persist.described import describe
 from ...persist.values import encode
 from ...steering.sync import SyncMode
 
@@ -25,10 +27,13 @@ class ServerSettings:
         By which the server merges.
     codec : CodecPair
         How updates and replies travel.
+    shards : int
+        See `ParameterServer`.
     """
 
     combiner: Combiner
     codec: CodecPair = PLAIN
+    shards: int = 0
     lockstep = continues = False
     tree_depth = None
 
@@ -39,6 +44,11 @@ class ServerSettings:
 
     def check(self, sync: SyncMode, sync_interval: int) -> None:
         """See `StrategySettings.check`."""
+        if self.shards and (not self.combiner.striped or prepares(self.combiner)):
+            raise ConfigError(
+                f"Combiner {self.combiner.name} looks at whole parameters, of which each shard has "
+                "a part. Choose one that works element by element, or train with strategy='ps'."
+            )
         if self.combiner.one_step and sync_interval != 1:
             raise ConfigError(
                 f"Combiner {self.combiner.name}: expected sync_interval 1, got "
@@ -53,6 +63,12 @@ class ServerSettings:
 
     def changed(self, **changes: Any) -> ServerSettings:
         """See `StrategySettings.changed`."""
+        chosen = changes.get("combiner")
+        if self.shards and chosen is not None and describe(chosen, MADE) is None:
+            raise ConfigError(
+                f"combiner: expected one of tos_notebook.combiners, which shards know by name; got "
+                f"{chosen.name}, one of your own. Start the run with it."
+            )
         return replace(self, **changes)
 
     def require_saveable(self) -> None:

@@ -15,8 +15,8 @@ from ...combiners.base import Combiner
 from ...combiners.registry import MADE
 from ...combiners.stateless import Downpour, DynSGD
 from ...common.arrays import Array
-from ...common.checks import at_least_one, with_known_parameters
-from ...errors import CheckpointError
+from ...common.checks import at_least_one, not_negative, with_known_parameters
+from ...errors import CheckpointError, ConfigError
 from ...persist.described import describe, rebuild
 from ...steering.machine import Command
 from ...steering.sync import ASP, SyncMode
@@ -27,6 +27,8 @@ from .center import Center
 from .exchange import exchange
 from .push import Copied
 from .settings import ServerSettings, settings_in
+from .shards.exchange import ShardedExchangeMaker
+from .shards.trainer import ShardedTrainer
 from .stripes import STRIPE_BYTES
 from .trainer import ServerTrainer
 
@@ -40,14 +42,18 @@ class ParameterServer:
     ----------
     stripe_bytes : int
         See `Center`; a resumed run keeps its own, by which its state is cut.
+    shards : int
+        Spark tasks that have the parameters instead of the driver, each a part; 0 for none. The
+        driver counts, steers and watches. A small model may have fewer.
 
     Raises
     ------
     ConfigError
-        It is not a whole number of at least 1.
+        One is out of range.
     """
 
     stripe_bytes: int = STRIPE_BYTES
+    shards: int = 0
     name = "ps"
     summary = "Workers push updates to the driver, which merges each, and pull what has come of it."
     commands = frozenset(Command)
@@ -56,17 +62,43 @@ class ParameterServer:
     sync_interval = 10
     needs: ClassVar[frozenset[str]] = frozenset()
     when = "Workers of different speed, or long sync intervals: no worker waits for another."
+    variants = ("shards=2", "shards=4")
+    """Some of what `parse` takes."""
 
     def __post_init__(self) -> None:
         at_least_one("stripe_bytes", self.stripe_bytes)
+        not_negative("shards", self.shards)
+
+    @classmethod
+    def parse(cls, text: str) -> ParameterServer:
+        """Return one for what follows a colon after its name, such as ``"shards=4"``.
+
+        Raises
+        ------
+        ConfigError
+            It is something else.
+        """
+        name, _, number = text.partition("=")
+        if name != "shards" or not number.isdecimal() or not int(number):
+            raise ConfigError(
+                f"strategy: expected 'ps' or 'ps:shards=N' with N from 1, got 'ps:{text}'."
+            )
+        return cls(shards=int(number))
+
+    @property
+    def tasks(self) -> int:
+        """See `Strategy.tasks`."""
+        return self.shards
 
     @property
     def exchange(self) -> ExchangeMaker:
         """See `Strategy.exchange`."""
-        return exchange
+        return ShardedExchangeMaker(self.shards, self.stripe_bytes) if self.shards else exchange
 
-    def trainer(self, setup: TrainerSetup) -> ServerTrainer:
+    def trainer(self, setup: TrainerSetup) -> ServerTrainer | ShardedTrainer:
         """See `Strategy.trainer`."""
+        if self.shards:
+            return ShardedTrainer(setup, self.shards, self.stripe_bytes)
         combiner = settings_in(setup.settings).combiner
         center = Center(setup.layout, setup.initial, combiner, self.stripe_bytes)
         return ServerTrainer(center, setup.non_finite)
@@ -87,11 +119,11 @@ class ParameterServer:
     def settings(self, combiner: Combiner | None, codec: CodecPair) -> ServerSettings:
         """See `Strategy.settings`."""
         # `default_combiner` has filled it in.
-        return ServerSettings(cast(Combiner, combiner), codec)
+        return ServerSettings(cast(Combiner, combiner), codec, self.shards)
 
     def exact_settings(self) -> ServerSettings:
         """See `Strategy.exact_settings`."""
-        return ServerSettings(Downpour())
+        return ServerSettings(Downpour(), shards=self.shards)
 
     def settings_to_json(self, settings: ServerSettings) -> dict[str, Any]:
         """See `Strategy.settings_to_json`; the combiner is None for a user's own."""
@@ -114,7 +146,7 @@ class ParameterServer:
             )
         if combiner is None:
             combiner = rebuild(value["combiner"], MADE)
-        return ServerSettings(combiner, as_codecs(value["codec"]))
+        return ServerSettings(combiner, as_codecs(value["codec"]), self.shards)
 
     def own_combiner(self, value: Mapping[str, Any]) -> str | None:
         """See `Strategy.own_combiner`."""

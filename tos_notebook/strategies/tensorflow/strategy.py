@@ -69,6 +69,7 @@ class TensorFlowCluster:
     when = "To compare with TensorFlow's between-graph replication, and to teach it."
     commands = frozenset(Command) - {Command.SWAP_COMBINER, Command.SWAP_STRATEGY}
     sampling = None
+    tasks = 0
     variants = (SYNC,)
     """What `parse` takes."""
 

@@ -34,9 +34,10 @@ from tos_notebook.training.checkpoint.data import (
     write_data,
 )
 from tos_notebook.training.checkpoint.folder import Folder
-from tos_notebook.training.epochs import RunPlan
-from tos_notebook.training.factory import RunFactory, RunRequest
+from tos_notebook.training.factory import RunFactory
 from tos_notebook.training.options import RunOptions, SessionOptions
+from tos_notebook.training.run_plan import RunPlan
+from tos_notebook.training.run_request import RunRequest
 
 
 def saved(kind: str, pushes: int) -> Checkpoint:

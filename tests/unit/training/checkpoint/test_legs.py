@@ -14,8 +14,9 @@ from tos_notebook.data.arrays import ArraySource
 from tos_notebook.events import RunResumed
 from tos_notebook.telemetry.tally import Tally
 from tos_notebook.training import epochs as epochs_module
-from tos_notebook.training.epochs import Asked, Epochs, RunPlan
+from tos_notebook.training.epochs import Asked, Epochs
 from tos_notebook.training.options import RunOptions
+from tos_notebook.training.run_plan import RunPlan
 
 # First epoch, last epoch, partitions and the epoch that the layout was made for.
 Job = tuple[int, int, int, int | None]

@@ -1,0 +1,131 @@
+"""Shards of the parameters in Spark tasks: every batch counts once, whatever dies."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tos_notebook as tos
+from tests.integration.conftest import counter
+from tests.support.watching import Watch
+from tos_notebook.errors import ConfigError
+from tos_notebook.events import JobRestarted, MilestoneCommitted, StrategySwapped, WorkerLost
+
+Train = Callable[..., tos.TrainingSession]
+
+VALUES = np.arange(2000.0)
+SHARDED: dict[str, Any] = {
+    "strategy": "ps:shards=1",
+    "combiner": "downpour",
+    "batch_size": 2,
+    "sync_interval": 1,
+}
+"""The shared Spark has two slots: one for a shard, one for a worker."""
+
+
+def _pid_of_shard(run: tos.Run) -> int:
+    trainer: Any = run.parts.training.trainer
+    pid: int = trainer.parameters.commits.group.members()[0].pid
+    return pid
+
+
+def _sum(epochs: int) -> list[float]:
+    return [epochs * VALUES.sum(), epochs * float(len(VALUES))]
+
+
+def test_a_shard_that_is_killed_comes_back_and_every_batch_counts_once(train: Train) -> None:
+    watch, killed = Watch(), list[int]()
+    made: list[tos.Run] = []
+
+    def kill_once(event: Any) -> None:
+        if isinstance(event, MilestoneCommitted) and event.sequence == 700 and not killed:
+            killed.append(_pid_of_shard(made[0]))
+            os.kill(killed[0], signal.SIGKILL)
+
+    run = train(counter(), **SHARDED).start((VALUES,), partitions=1, epochs=2, sinks=[watch])
+    made.append(run)
+    run.add_sink(kill_once)
+    run.wait(120)
+    assert killed
+    assert run.state == "finished"
+    assert run.parameters()["total"].tolist() == _sum(2)
+    (restart,) = watch.of(JobRestarted)
+    assert "shard" in restart.reason.lower()
+    assert not Path(f"/proc/{killed[0]}").exists()
+
+
+def test_a_worker_that_is_killed_between_its_shard_and_the_driver_counts_once(
+    train: Train,
+) -> None:
+    watch, killed = Watch(), list[int]()
+    made: list[tos.Run] = []
+
+    def kill_once(event: Any) -> None:
+        if isinstance(event, MilestoneCommitted) and event.sequence == 5 and not killed:
+            members = made[0].parts.training.facts(("", 0.0), 2).members
+            killed.extend(member.pid for member in members)
+            os.kill(killed[0], signal.SIGKILL)
+
+    run = train(counter(), **SHARDED).start((VALUES,), partitions=1, epochs=2, sinks=[watch])
+    made.append(run)
+    run.add_sink(kill_once)
+    run.wait(120)
+    assert killed
+    assert run.state == "finished"
+    assert run.parameters()["total"].tolist() == _sum(2)
+    assert len(watch.of(WorkerLost)) == 1
+
+
+def test_a_run_moves_into_shards_and_back_and_continues_from_a_checkpoint(
+    train: Train, tmp_path: Path, spark_context: Any
+) -> None:
+    session = train(
+        counter(),
+        checkpoint_dir=f"file:{tmp_path}",
+        **{**SHARDED, "combiner": "fedasync"},
+    )
+    watch = Watch()
+    options: dict[str, Any] = {"partitions": 1, "epochs": 200, "checkpoint_every": 500}
+    run = session.start((VALUES,), sinks=[watch], **options)
+    watch.mid_epoch(0)
+    run.swap_strategy("ps", combiner="downpour")
+    watch.until(StrategySwapped)
+    run.swap_strategy("ps:shards=1", combiner="downpour")
+    watch.until(StrategySwapped, count=2)
+    before = max(event.version for event in watch.of(MilestoneCommitted))
+    watch.until(MilestoneCommitted, watch.mark(), count=100)
+    run.stop()
+    run.wait(60)
+    assert max(event.version for event in watch.of(MilestoneCommitted)) > before
+    resumed = tos.resume(f"file:{tmp_path}/{run.run_id}", (VALUES,), spark=spark_context)
+    resumed_watch = Watch()
+    resumed.add_sink(resumed_watch)
+    resumed_watch.until(MilestoneCommitted)
+    resumed.stop()
+    resumed.wait(60)
+    assert resumed.parameters()["total"][1] > run.parameters()["total"][1]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"strategy": "ps:shards=2"}, "shards: expected fewer than Spark runs tasks at once"),
+        ({"combiner": "multikrum"}, "multikrum looks at whole parameters"),
+    ],
+)
+def test_what_shards_cannot_do_is_said_before_anything_starts(
+    train: Train, options: dict[str, Any], says: str
+) -> None:
+    with pytest.raises(ConfigError, match=says):
+        train(counter(), **{**SHARDED, **options}).start((VALUES,), partitions=1)
+
+
+def test_partitions_take_turns_beside_a_shard(train: Train) -> None:
+    run = train(counter(), **SHARDED).run((VALUES,), partitions=2, epochs=2)
+    assert run.parameters()["total"].tolist() == _sum(2)

@@ -1,0 +1,1 @@
+"""The parameter server in several processes, each of which has a part of the parameters."""

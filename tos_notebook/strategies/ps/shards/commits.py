@@ -1,0 +1,166 @@
+"""The driver's count of what workers have trained, where shards have the parameters."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import NoReturn
+
+from ....coordination.membership import Member
+from ....coordination.reports import Reports, check_range
+from ....coordination.requests import WorkerRequests
+from ....errors import NonFiniteUpdate, RemoteProtocolError
+from ....transport.base import BytesLike
+from ....wire.messages import Answer, Awaiting, Directive, Poll, Push, Ready
+from ...base import NonFinite
+from .exchange import TRAFFIC
+from .group import Group
+from .staging import Place
+
+NOT_FINITE = "The update holds NaN or infinity."
+
+
+class Commits:
+    """What counts, of each partition; no push is merged anywhere before it is here.
+
+    Attributes
+    ----------
+    version : int
+        How many pushes count.
+    group : Group or None
+        The shards that workers are told of.
+    generation : str
+        What they name to them.
+    """
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.group: Group | None = None
+        self.generation = ""
+        self._reached: dict[int, Place] = {}
+        self._lock = threading.Lock()
+
+    def add(self, partition: int, place: Place) -> int:
+        """Count a push; return the version that it makes."""
+        with self._lock:
+            self.version += 1
+            self._reached[partition] = (place[0], place[1] + 1)
+            return self.version
+
+    @contextmanager
+    def held(self) -> Iterator[list[tuple[int, int, int]]]:
+        """Count nothing inside; return the place behind the last push of each partition."""
+        with self._lock:
+            yield [(partition, *place) for partition, place in self._reached.items()]
+
+    def restart(self, version: int, group: Group | None, generation: str) -> None:
+        """Count from a version on, with other shards, which no worker knows yet."""
+        with self._lock:
+            self.version, self.group, self.generation = version, group, generation
+            self._reached.clear()
+
+
+class CommitExchange:
+    """Answers one worker; see `WorkerExchange`.
+
+    Parameters
+    ----------
+    commits : Commits
+    reports : Reports
+    requests : WorkerRequests
+    non_finite : {"raise", "skip"}
+    """
+
+    shared = brief = False
+
+    def __init__(
+        self,
+        commits: Commits,
+        reports: Reports,
+        requests: WorkerRequests,
+        non_finite: NonFinite,
+    ) -> None:
+        self._commits = commits
+        self._reports, self._requests = reports, requests
+        self._non_finite = non_finite
+        self._traffic = bytearray(TRAFFIC.size)
+
+    def open(self) -> None:
+        """See `WorkerExchange.open`."""
+
+    def close(self) -> None:
+        """See `WorkerExchange.close`."""
+
+    def receive_into(self, message: Push | Poll, nbytes: int) -> memoryview | None:
+        """See `WorkerExchange.receive_into`.
+
+        Raises
+        ------
+        RemoteProtocolError
+            It is not of that length.
+        """
+        expected = TRAFFIC.size if isinstance(message, Push) else 0
+        if nbytes != expected:
+            name = type(message).__name__
+            raise RemoteProtocolError(
+                f"{name}: expected a payload of {expected} bytes, got {nbytes}."
+            )
+        return memoryview(self._traffic) if expected else None
+
+    def push(self, member: Member, message: Push) -> tuple[Answer, BytesLike | None]:
+        """See `WorkerExchange.push`; the payload says how many workers there are, and the bound."""
+        check_range("base_version", message.base_version, 0, self._commits.version)
+        status, _, workers = self._reports.admit(member, message)
+        merging, version = status == "committed", self._commits.version
+        try:
+            if merging and message.finite:
+                version = self._commits.add(member.partition, (message.epoch, message.sequence))
+                staleness = version - 1 - message.base_version
+                traffic = TRAFFIC.unpack(self._traffic)
+                self._reports.merged(member, message, version, staleness, traffic, workers)
+            elif merging:
+                self._refuse(member, message)
+                status = "skipped"
+        except BaseException:
+            self._reports.abandon(merging)
+            raise
+        finally:
+            member.suspect = None
+        reply, bounded = self._reports.decide(member, message, status, merging, version)
+        # What others have reached meanwhile, a bounded worker adopts, too.
+        least = self._commits.version if bounded else 0
+        return reply._replace(version=max(version, least)), json.dumps([workers, least]).encode()
+
+    def _refuse(self, member: Member, message: Push) -> None:
+        error = self._reports.explain(member, message, NonFiniteUpdate(NOT_FINITE))
+        if self._non_finite == "skip":
+            self._reports.skip(member, message, error)
+            return
+        self._reports.revoke(member, message, lambda: None)
+        self._reports.fail(error)
+
+    def poll(self, member: Member, message: Poll) -> tuple[Answer, BytesLike | None]:
+        """See `WorkerExchange.poll`; the payload names the shards."""
+        proceed, commits = self._requests.poll(member, message), self._commits
+        if proceed.directive is not Directive.GO or commits.group is None:
+            return proceed, None
+        version = commits.version
+        shards = [[m.host, m.port, m.fingerprint] for m in commits.group.members()]
+        bounded = self._reports.bounded
+        named = json.dumps([commits.generation, version if bounded else 0, shards])
+        return replace(proceed, version=version), named.encode()
+
+    def form(self, member: Member, message: Ready | Awaiting) -> NoReturn:
+        """See `WorkerExchange.form`.
+
+        Raises
+        ------
+        RemoteProtocolError
+            Its workers exchange with shards only.
+        """
+        raise RemoteProtocolError(
+            f"{type(message).__name__}: expected workers that exchange with shards only."
+        )

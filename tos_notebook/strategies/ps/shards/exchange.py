@@ -1,0 +1,346 @@
+"""A worker's exchange with shards of the parameters, and with the driver, which counts.
+
+The worker leaves its update at all shards, each a part. Then it tells the driver, without
+parameters. When the driver has counted it, the shards merge it, and send what comes of it.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from ....archive.runner import Runner, Trained
+from ....common.arrays import Array
+from ....errors import ClusterUnreachable, RemoteProtocolError, TransportError
+from ....layout import Layout
+from ....transport.base import Connection
+from ....transport.client import ChannelConnection
+from ....transport.dial import ANSWER, connect_tcp
+from ....wire.messages import (
+    Attach,
+    Collect,
+    Directive,
+    Encoding,
+    Join,
+    Joined,
+    Poll,
+    Proceed,
+    Push,
+    Reply,
+)
+from ....wire.settings import WorkerSettings
+from ....worker.exchange import WorkerContext, ask, expect
+from ..exchange import encoding_in
+from ..replica import Replica
+from ..residual import ResidualStore
+from ..updates import Updates
+from .slices import Slice, slices, stripe_length
+
+Result = TypeVar("Result")
+
+TRAFFIC = struct.Struct(">QQ")
+"""Bytes of parameters that a worker has sent to shards, and got from them, since its last push."""
+
+
+class Place(NamedTuple):
+    """Where a shard listens."""
+
+    host: str
+    port: int
+    fingerprint: bytes | None
+
+
+class ShardLink:
+    """What a worker knows of one shard.
+
+    Parameters
+    ----------
+    replica : Replica
+        Of the shard's part.
+    part : Slice
+    """
+
+    def __init__(self, replica: Replica, part: Slice) -> None:
+        self.replica = replica
+        self.part = part
+        self.version = 0
+        self.moved = [0, 0]
+        """Bytes sent and received since the driver was told."""
+        self._connection: ChannelConnection | None = None
+
+    def attach(self, place: Place, secret: bytes, attach: Attach, encoding: Encoding) -> None:
+        """Connect, and open the partition.
+
+        Raises
+        ------
+        ClusterUnreachable
+            The shard cannot be reached.
+        """
+        try:
+            self._connection = connect_tcp(
+                *(place.host, place.port, secret, place.fingerprint), answer_timeout=ANSWER
+            )
+        except TransportError as error:
+            raise ClusterUnreachable(f"A worker cannot reach a shard: {error}") from error
+        self.ask(attach)
+        self.ask(encoding)
+
+    def ask(self, message: Attach | Encoding) -> None:
+        """Tell the shard something."""
+        ask(self._connected(), message, Proceed)
+
+    def stage(self, message: Push, updates: Updates) -> Push:
+        """Leave the part of an update at the shard; return the push as it was sent."""
+        update = updates.buffer[self.part.start : self.part.stop]
+        base = message._replace(base_version=self.version)
+        sent, payload = self.replica.encode(base, update, updates.differs)
+        if sent.finite:
+            answer, _ = self._connected().request(sent, payload)
+            expect(Proceed, answer, sent)
+            self.moved[0] += len(payload)
+        return sent
+
+    def collect(self, message: Collect) -> Proceed:
+        """Settle what was left there, and adopt what the shard sends."""
+        into = self.replica.adopted if message.give and self.replica.lossless else None
+        connection = self._connected()
+        answer, received = connection.request(message, into=into)
+        proceed = expect(Proceed, answer, message)
+        if (proceed.version is None) != (received is None):
+            raise RemoteProtocolError("Expected parameters with Proceed if it has their version.")
+        if received is not None and into is None and self.replica.lossless:
+            # A shard sends what it has not been asked for to workers that keep their own.
+            self.replica.adopted[:] = received
+        self.replica.adopt(received)
+        if received is not None:
+            self.moved[1] += len(received)
+        if proceed.version is not None:
+            self.version = proceed.version
+        return proceed
+
+    def _connected(self) -> ChannelConnection:
+        if self._connection is None:
+            raise RemoteProtocolError("Expected the driver to name shards before a push.")
+        return self._connection
+
+    def close(self) -> None:
+        """Leave the shard."""
+        if self._connection is not None:
+            self._connection.close()
+
+
+class ShardedExchange:
+    """Exchanges with shards and the driver; see `Exchange`.
+
+    Parameters
+    ----------
+    connection : Connection
+        To the driver.
+    layout : Layout
+    parts : sequence of Slice
+        Of the shards.
+    context : WorkerContext
+    """
+
+    rounds = 1
+    attends = again = False
+
+    def __init__(
+        self,
+        connection: Connection,
+        layout: Layout,
+        parts: Sequence[Slice],
+        context: WorkerContext,
+    ) -> None:
+        self._connection = connection
+        self._context = context
+        join, self._join = context.join, context.join
+        adopted = layout.allocate()
+        self._updates = Updates(layout, adopted)
+        self.vectors: list[Array] = self._updates.vectors
+        name = context.leg or join.run
+        self._stores = [
+            ResidualStore(
+                part.layout.nbytes, context.folder, f"{name}.{n}", join.partition, join.task
+            )
+            for n, part in enumerate(parts)
+        ]
+        self._links = [
+            ShardLink(
+                Replica(part.layout, adopted[part.start : part.stop], store, join.partition), part
+            )
+            for part, store in zip(parts, self._stores, strict=True)
+        ]
+        self._threads = ThreadPoolExecutor(len(parts), "tos-shard")
+        self._begun = (0, 0)
+        self._generation = ""
+        self._owing = True
+        self._encoding = Encoding("delta", "none")
+
+    def join(self, message: Join) -> Joined:
+        """See `Exchange.join`."""
+        joined = ask(self._connection, message, Joined)
+        self._begun = joined.epoch, joined.sequence
+        for store in self._stores:
+            store.begin(self._begun, joined.before)
+        return joined
+
+    def use(self, settings: WorkerSettings) -> None:
+        """See `Exchange.use`."""
+        pushes, codecs = encoding_in(settings)
+        for link in self._links:
+            link.replica.use(codecs)
+        self._updates.use(pushes, apart=not codecs.lossless)
+        self._encoding = Encoding(pushes, settings.strategy["codec"])
+        if self._generation:
+            self._each(lambda link: link.ask(self._encoding))
+
+    def prepare(self, runner: Runner, epoch: int) -> None:
+        """See `Exchange.prepare`."""
+
+    def train(self, runner: Runner, columns: Sequence[Array], batch_size: int) -> Trained:
+        """See `Exchange.train`."""
+        return runner.train(self.vectors, columns, batch_size)
+
+    def write(self, trained: Iterable[Array]) -> bool:
+        """See `Exchange.write`."""
+        return self._updates.write(trained, all(link.replica.encodes for link in self._links))
+
+    def push(self, message: Push, meanwhile: Callable[[], object]) -> Reply:
+        """See `Exchange.push`."""
+        if message.finite:
+            staging = [
+                self._threads.submit(link.stage, message, self._updates) for link in self._links
+            ]
+            meanwhile()
+            sent = [each.result() for each in staging]
+            message = message._replace(finite=all(each.finite for each in sent))
+        else:
+            meanwhile()
+        answer, told = self._connection.request(message, self._traffic())
+        reply = expect(Reply, answer, message)
+        if reply.status == "superseded":
+            return reply
+        workers, least = _numbers(told)
+        counted = reply.status in ("committed", "duplicate")
+        if counted:
+            for link in self._links:
+                link.replica.settle()
+        go = reply.directive is Directive.GO
+        collect = Collect(message.epoch, message.sequence, counted, go, least if go else 0, workers)
+        if self._collect(collect) and go:
+            return reply
+        return reply._replace(directive=Directive.WAIT) if go else reply
+
+    def _traffic(self) -> bytes:
+        up, down = (sum(link.moved[way] for link in self._links) for way in (0, 1))
+        for link in self._links:
+            link.moved = [0, 0]
+        return TRAFFIC.pack(up, down)
+
+    def poll(self, message: Poll) -> Proceed:
+        """See `Exchange.poll`; an answer names the shards."""
+        answer, received = self._connection.request(message)
+        proceed = expect(Proceed, answer, message)
+        if proceed.version is None:
+            return proceed
+        generation, least, places = shards_in(received)
+        self._attach(generation, places)
+        if self._owing and not self._collect(Collect(0, 0, False, True, least, 0)):
+            return Proceed(Directive.WAIT, proceed.settings_version, proceed.settings)
+        return proceed
+
+    def _attach(self, generation: str, places: Sequence[Place]) -> None:
+        if generation == self._generation:
+            return
+        if self._generation or len(places) != len(self._links):
+            raise ClusterUnreachable(
+                f"Expected {len(self._links)} shards of one generation, got others: they were "
+                "lost, and the worker starts again."
+            )
+        join, secret = self._join, self._context.secret
+        attach = Attach(generation, join.partition, join.task, *self._begun)
+        both = zip(self._links, places, strict=True)
+        opening = [
+            self._threads.submit(link.attach, place, secret, attach, self._encoding)
+            for link, place in both
+        ]
+        for each in opening:
+            each.result()
+        self._generation = generation
+
+    def _collect(self, message: Collect) -> bool:
+        """Collect from all shards; return whether all that was asked for has come."""
+        answers = self._each(partial(_collect, message))
+        came = all(answer.version is not None for answer in answers)
+        self._owing = not came
+        return came
+
+    def _each(self, call: Callable[[ShardLink], Result]) -> list[Result]:
+        if len(self._links) == 1:
+            return [call(self._links[0])]
+        return [each.result() for each in [self._threads.submit(call, k) for k in self._links]]
+
+    def close(self) -> None:
+        """See `Exchange.close`."""
+        for link in self._links:
+            link.close()
+        self._threads.shutdown(wait=False)
+
+
+def _collect(message: Collect, link: ShardLink) -> Proceed:
+    return link.collect(message)
+
+
+def _numbers(received: memoryview | None) -> tuple[int, int]:
+    """Return how many workers there are, and the version that parameters must have."""
+    found = _list(received)
+    if len(found) != 2 or not all(type(n) is int and n >= 0 for n in found):
+        raise RemoteProtocolError(f"Expected two numbers with Reply, got {found!r:.80}.")
+    return found[0], found[1]
+
+
+def shards_in(received: memoryview | None) -> tuple[str, int, list[Place]]:
+    """Return the generation of shards, the version that parameters must have, and the addresses.
+
+    Raises
+    ------
+    RemoteProtocolError
+        The driver has sent something else.
+    """
+    try:
+        generation, least, places = _list(received)
+        found = [Place(str(h), int(p), bytes.fromhex(f) or None) for h, p, f in places]
+        return str(generation), int(least), found
+    except (TypeError, ValueError) as error:
+        raise RemoteProtocolError(f"Expected the addresses of shards: {error}.") from error
+
+
+def _list(received: memoryview | None) -> list[Any]:
+    try:
+        found = json.loads(b"" if received is None else bytes(received))
+    except (ValueError, RecursionError) as error:
+        raise RemoteProtocolError(f"Expected JSON, got something else: {error}.") from error
+    if not isinstance(found, list):
+        raise RemoteProtocolError(f"Expected a list, got {found!r:.80}.")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ShardedExchangeMaker:
+    """Makes the worker's side of a run; see `worker.exchange.ExchangeMaker`."""
+
+    shards: int
+    stripe_bytes: int
+
+    def __call__(
+        self, connection: Connection, layout: Layout, context: WorkerContext
+    ) -> ShardedExchange:
+        """Return it for one task."""
+        parts = slices(layout, self.shards, stripe_length(layout, self.stripe_bytes))
+        return ShardedExchange(connection, layout, parts, context)

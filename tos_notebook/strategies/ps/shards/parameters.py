@@ -1,0 +1,302 @@
+"""The parameters of a run: in the driver before and after it, else in shards."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from typing import Any
+
+from ....combiners.base import Combiner
+from ....combiners.registry import MADE
+from ....common.arrays import Array, Buffer
+from ....errors import CheckpointError, ClusterUnreachable, TosError
+from ....layout import Layout
+from ....persist.described import describe
+from ....persist.values import transfer
+from ...base import Beside
+from ..push import Copied
+from . import parcel
+from .commits import Commits
+from .group import Group
+from .service import ShardTask
+from .slices import slices, stripe_length
+
+log = logging.getLogger(__name__)
+
+START = 60.0
+"""Seconds for Spark to start the shards."""
+
+ANSWER = 120.0
+"""Seconds for shards to do what they are told, and to send what they have."""
+
+BACK = 30.0
+"""Seconds that a reader waits for shards that are lost, and start again."""
+
+
+class ShardedParameters:
+    """See `Parameters`. Starts the shards, and knows what they hold.
+
+    Parameters
+    ----------
+    layout : Layout
+    initial : ndarray, shape (layout.nbytes,), uint8
+        Copied.
+    combiner : Combiner
+    count : int
+        Shards; a small model has fewer.
+    stripe_bytes : int
+        At most; see `stripe_length`.
+    beside : callable
+        Returns what starts tasks in the cluster.
+    lost : callable
+        Called from any thread when shards are lost, with the reason.
+    """
+
+    def __init__(
+        self,
+        layout: Layout,
+        initial: Buffer,
+        combiner: Combiner,
+        count: int,
+        stripe_bytes: int,
+        beside: Callable[[], Beside],
+        lost: Callable[[TosError], object],
+    ) -> None:
+        self.layout = layout
+        self.commits = Commits()
+        self.torn: str | None = None
+        self._stripe_bytes = stripe_length(layout, stripe_bytes)
+        self._parts = slices(layout, count, self._stripe_bytes)
+        self._combiner = combiner
+        self._make_beside = beside
+        self._beside: Beside | None = None
+        self._lost = lost
+        self._kept = Copied(initial.copy(), 0, {}, [])
+        self._kept_for: Combiner | None = None
+        """The combiner whose state was kept; None if it begins with empty state."""
+        self._group: Group | None = None
+        self._job: Future[None] | None = None
+        # One order to all shards at a time.
+        self._lock = threading.RLock()
+        self._changed = threading.Condition(self._lock)
+
+    @property
+    def version(self) -> int:
+        """See `Parameters.version`."""
+        return self.commits.version
+
+    def go_on(self, version: int, torn: str | None) -> None:
+        """Count on from a version, before any worker joins."""
+        self.torn = torn
+        self._kept = self._kept._replace(version=version)
+        self.commits.restart(version, None, "")
+
+    def serve(self, onward: Callable[[], bool]) -> None:
+        """Start the shards, and give them the parameters; return if they have them already.
+
+        Parameters
+        ----------
+        onward : callable
+            Returns whether the run continues.
+
+        Raises
+        ------
+        ClusterUnreachable
+            They did not start in time, or were lost.
+        """
+        with self._lock:
+            if self._group is not None and self._group.error is None:
+                return
+            self._end()
+            started = self._start(onward)
+            if started is None:
+                return
+            group, generation = started
+            self._give(group)
+            self.commits.restart(self._kept.version, group, generation)
+            self._group = group
+            self._changed.notify_all()
+
+    def _start(self, onward: Callable[[], bool]) -> tuple[Group, str] | None:
+        token, generation = secrets.token_hex(16), secrets.token_hex(16)
+        group = Group(len(self._parts), self._lost)
+        layouts = tuple(part.layout for part in self._parts)
+        task = ShardTask(token, generation, layouts, self._stripe_bytes, self._combiner)
+        beside = self._beside = self._make_beside()
+        beside.services.add(token, group.seat)
+        try:
+            self._job = job = beside.start(task, group.count)
+            job.add_done_callback(lambda ended: group.lose(_why(ended)))
+            if group.wait(START, onward):
+                return group, generation
+        finally:
+            beside.services.remove(token)
+        come, error = group.come, group.error
+        group.end()
+        self._end_job()
+        if error is not None:
+            raise error
+        if not onward():
+            return None
+        raise ClusterUnreachable(
+            f"Expected {group.count} shards of the parameters within {START:g} s, got {come}. "
+            "Each is a Spark task beside the workers: free as many slots, or take fewer workers "
+            "or shards."
+        )
+
+    def _give(self, group: Group) -> None:
+        """Give each shard its part of what is kept."""
+        kept, first, payloads = self._kept, 0, []
+        state = kept.state.get("stripes") if self._kept_for is self._combiner else None
+        for part in self._parts:
+            arrays: list[Array] = [kept.center[part.start : part.stop]]
+            own = None
+            if state is not None:
+                mine: list[Array] = []
+                chosen = state[first : first + part.stripes]
+                own = {"stripes": [transfer(s, kept.arrays, mine) for s in chosen], "tensors": []}
+                arrays += mine
+            first += part.stripes
+            payloads.append(parcel.pack({"version": kept.version, "state": own}, arrays))
+        group.command("load", payloads, ANSWER)
+
+    def read(self, out: Buffer | None = None, patience: float | None = None) -> tuple[Buffer, int]:
+        """See `Parameters.read`: all that counts is in it, and no more."""
+        copied = self._present(lambda group: self._fetch(group, False), patience)
+        buffer = self.layout.allocate() if out is None else out
+        for mine, others in zip(
+            self.layout.vectors(buffer), self.layout.vectors(copied.center), strict=True
+        ):
+            mine[...] = others
+        return buffer, copied.version
+
+    def _present(self, fetch: Callable[[Group], Copied], patience: float | None = None) -> Copied:
+        """Return what shards hold, or what is kept where there are none."""
+        with self._changed:
+            back = self._changed.wait_for(
+                lambda: self._group is None or self._group.error is None,
+                BACK if patience is None else patience,
+            )
+            if self._group is None:
+                return self._kept
+            if not back:
+                assert self._group.error is not None
+                raise self._group.error
+            return fetch(self._group)
+
+    def copy(self, entered: Callable[[], object]) -> Copied:
+        """Return a copy with the combiner's state; see `Trainer.snapshot`."""
+        with self._lock:
+            group = self._group
+            if self.torn is not None:
+                raise CheckpointError(f"{self.torn} No checkpoint is written of it.")
+            if group is None:
+                entered()
+                return self._kept
+            return self._fetch(group, True, entered)
+
+    def _fetch(
+        self, group: Group, state: bool, entered: Callable[[], object] = lambda: None
+    ) -> Copied:
+        with self.commits.held() as reached:
+            asked = parcel.pack({"reached": reached, "state": state})
+            group.command("copy", [asked] * group.count, ANSWER)
+            version = self.commits.version
+            entered()
+        answers = group.command("send", [parcel.pack(None)] * group.count, ANSWER)
+        center = self.layout.allocate()
+        stripes: list[Any] = []
+        arrays: list[Array] = []
+        for part, (_, payload) in zip(self._parts, answers, strict=True):
+            value, found = parcel.unpack(payload)
+            center[part.start : part.stop] = found[0]
+            stripes += [transfer(s, found[1:], arrays) for s in value["state"].get("stripes", ())]
+        return Copied(center, version, {"stripes": stripes, "tensors": []} if state else {}, arrays)
+
+    def load(self, buffer: Buffer) -> None:
+        """See `Parameters.load`; what the combiner keeps stays."""
+        with self._lock:
+            group = self._group
+            if group is None or group.error is not None:
+                self._kept = self._kept._replace(center=buffer.copy())
+                return
+            with self.commits.held() as reached:
+                asked = parcel.pack({"reached": reached, "state": False})
+                group.command("copy", [asked] * group.count, ANSWER)
+                value = {"version": self.commits.version, "state": None}
+                payloads = [parcel.pack(value, [buffer[p.start : p.stop]]) for p in self._parts]
+                group.command("load", payloads, ANSWER)
+
+    def restore(self, copied: Copied) -> None:
+        """Continue from a copy, with shards that start with it.
+
+        Raises
+        ------
+        CheckpointError
+            It is of other parameters; nothing was changed.
+        """
+        stripes = sum(part.stripes for part in self._parts)
+        found = len(copied.state.get("stripes", ()))
+        if copied.center.shape != (self.layout.nbytes,) or found not in (0, stripes):
+            raise CheckpointError(
+                f"Expected parameters of {self.layout.nbytes} bytes in {stripes} stripes; got "
+                f"{copied.center.nbytes} bytes, and the combiner's state of {found} stripes."
+            )
+        with self._lock:
+            self._kept, self._kept_for = copied, self._combiner
+            self.commits.restart(copied.version, None, "")
+
+    def swap(self, combiner: Combiner, entered: Callable[[], object]) -> None:
+        """Merge by another combiner, which begins with empty state."""
+        with self._lock:
+            if self._group is not None and self._group.error is None:
+                asked = parcel.pack(describe(combiner, MADE))
+                self._group.command("swap", [asked] * self._group.count, ANSWER)
+            self._combiner, self._kept_for = combiner, None
+            entered()
+
+    def close(self) -> None:
+        """Take the parameters back, and end the shards; may be repeated.
+
+        Raises
+        ------
+        TosError
+            They are lost.
+        """
+        with self._lock:
+            group = self._group
+            if group is None:
+                return
+            try:
+                self._kept, self._kept_for = self._fetch(group, False), None
+            finally:
+                self._end()
+
+    def _end(self) -> None:
+        group, self._group = self._group, None
+        lost = group is not None and group.error is not None
+        if group is not None:
+            group.end()
+        # Spark would start a lost one again, which is not expected any more.
+        self._end_job(0.0 if lost else 2.0)
+        self._changed.notify_all()
+
+    def _end_job(self, patience: float = 0.0) -> None:
+        job, self._job = self._job, None
+        if job is not None and not wait([job], patience).done:
+            with suppress(TosError):
+                if self._beside is not None:
+                    self._beside.cancel()
+            wait([job], 5.0)
+
+
+def _why(job: Future[None]) -> TosError:
+    error = job.exception()
+    if error is None:
+        return ClusterUnreachable("The Spark job of the shards ended before the run.")
+    log.info("The Spark job of the shards failed: %s", error)
+    return ClusterUnreachable("A shard of the parameters was lost with its Spark task.")

@@ -1,0 +1,131 @@
+"""A shard's side of one worker."""
+
+from __future__ import annotations
+
+from typing import cast, get_args
+
+from ....codecs.pair import as_codecs
+from ....combiners.base import Pushes
+from ....errors import ConfigError, RemoteProtocolError, SessionClosed
+from ....transport.base import BytesLike
+from ....wire.messages import Answer, Attach, Collect, Directive, Encoding, Proceed, Push, Request
+from .. import push as ps
+from ..peer_replica import PeerReplica
+from .staging import Staging
+
+PUSHES = get_args(Pushes)
+
+WAIT = 0.5
+"""Seconds for which a worker's question is held that cannot be answered yet."""
+
+
+class ShardHandler:
+    """Takes a worker's updates, and sends it parameters; see `Handler`.
+
+    Parameters
+    ----------
+    token : str
+        Which workers must name; they have it from the driver.
+    staging : Staging
+    """
+
+    brief = False
+    needed = True
+
+    def __init__(self, token: str, staging: Staging) -> None:
+        self._token = token
+        self._staging = staging
+        self._replica = PeerReplica(staging.center.layout, None)
+        self._pushes: Pushes = "delta"
+        self._partition = self._task = -1
+
+    def receive_into(self, message: Request, nbytes: int) -> memoryview | None:
+        """See `Handler.receive_into`."""
+        if self._task < 0 and not isinstance(message, Attach):
+            raise RemoteProtocolError(f"Expected Attach first, got {type(message).__name__}.")
+        if isinstance(message, Push):
+            return self._replica.receive_into(nbytes)
+        if nbytes:
+            raise RemoteProtocolError(
+                f"{type(message).__name__}: expected a payload of 0 bytes, got {nbytes}."
+            )
+        return None
+
+    def handle(
+        self, message: Request, payload: memoryview | None
+    ) -> tuple[Answer, BytesLike | None]:
+        """See `Handler.handle`."""
+        match message:
+            case Attach():
+                return self._attach(message), None
+            case Encoding():
+                return self._encode(message), None
+            case Push():
+                return self._stage(message), None
+            case Collect():
+                return self._collect(message)
+        raise RemoteProtocolError(f"A shard expects no {type(message).__name__}.")
+
+    def _attach(self, message: Attach) -> Proceed:
+        if message.generation != self._token:
+            raise SessionClosed("The shard belongs to another run, or to an earlier attempt.")
+        place = message.epoch, message.sequence
+        self._staging.attach(message.partition, message.task, place)
+        self._partition, self._task = message.partition, message.task
+        return _go()
+
+    def _encode(self, message: Encoding) -> Proceed:
+        if message.pushes not in PUSHES:
+            raise RemoteProtocolError(
+                f"Encoding.pushes: expected one of {', '.join(PUSHES)}, got {message.pushes!r}."
+            )
+        try:
+            codecs = as_codecs(message.codec)
+        except ConfigError as error:
+            raise RemoteProtocolError(f"Encoding.codec: {error}") from error
+        self._replica.use(codecs)
+        self._pushes = cast(Pushes, message.pushes)
+        return _go()
+
+    def _stage(self, message: Push) -> Proceed:
+        finite = self._replica.read(self._pushes) and message.finite
+        push = ps.Push(
+            self._partition,
+            message.base_version,
+            message.steps,
+            message.samples,
+            1,
+            self._pushes,
+            finite,
+        )
+        place = message.epoch, message.sequence
+        self._staging.stage(self._partition, self._task, place, self._replica.buffer, push)
+        return _go()
+
+    def _collect(self, message: Collect) -> tuple[Proceed, BytesLike | None]:
+        merged = self._settle(message)
+        center = self._staging.center
+        if merged is not None and center.combiner.keeps_own:
+            return _go(merged), self._replica.reply(merged)
+        if not self._staging.wait(message.version, WAIT):
+            return Proceed(Directive.WAIT, 0, None), None
+        if not message.give:
+            return _go(), None
+        if merged is None or merged < message.version:
+            merged = center.read(self._replica.buffer)[1]
+        return _go(merged), self._replica.reply(merged)
+
+    def _settle(self, message: Collect) -> int | None:
+        """Merge the update that waits, or forget it; return the version that it made."""
+        if not message.merge:
+            self._staging.withdraw(self._partition, self._task)
+            return None
+        place = message.epoch, message.sequence
+        return self._staging.merge(self._partition, self._task, place, message.workers)
+
+    def closed(self, error: Exception | None) -> None:
+        """See `Handler.closed`: what waits is settled by others."""
+
+
+def _go(version: int | None = None) -> Proceed:
+    return Proceed(Directive.GO, 0, None, version)

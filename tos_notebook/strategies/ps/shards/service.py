@@ -1,0 +1,174 @@
+"""What a shard's process does: it serves workers, and obeys the driver.
+
+The shard calls the driver, as workers do, and asks what to do: no port of the driver's network has
+to be open to it, and no worker can command it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from ....combiners.base import Combiner
+from ....combiners.registry import MADE
+from ....common.arrays import Array, Buffer
+from ....errors import RemoteProtocolError, TosError
+from ....layout import Layout
+from ....persist.described import rebuild
+from ....transport.base import Connection
+from ....transport.listener import TcpListener
+from ....wire.messages import Done, Order, Request, Serving
+from ....worker.beside import SidePlace
+from ....worker.exchange import expect
+from ..center import Center
+from ..push import Copied
+from . import parcel
+from .peer import ShardHandler
+from .staging import Staging
+
+
+@dataclass(frozen=True, slots=True)
+class ShardTask:
+    """Serves one part of the parameters until the driver ends it.
+
+    Parameters
+    ----------
+    token : str
+        What the driver knows its shards by.
+    generation : str
+        What workers must name.
+    layouts : tuple of Layout
+        Of each shard's part.
+    stripe_bytes : int
+        See `Center`.
+    combiner : Combiner
+    """
+
+    token: str
+    generation: str
+    layouts: tuple[Layout, ...]
+    stripe_bytes: int
+    combiner: Combiner
+
+    def __call__(self, number: int, place: SidePlace) -> None:
+        """Serve shard `number`; return when the driver says so, or is gone."""
+        layout = self.layouts[number]
+        center = Center(layout, layout.allocate(), self.combiner, self.stripe_bytes)
+        staging = Staging(center)
+        endpoint = place.endpoint
+        listener = TcpListener(
+            lambda peer: ShardHandler(self.generation, staging), place.secret, endpoint
+        )
+        with closing(listener):
+            listener.start()
+            address, fingerprint = listener.address, listener.fingerprint
+            follow(
+                place.connection,
+                Serving(
+                    self.token,
+                    number,
+                    endpoint.host,
+                    address.port,
+                    fingerprint.hex() if fingerprint else "",
+                    os.getpid(),
+                ),
+                Shard(staging),
+            )
+
+
+class Shard:
+    """Obeys the driver's orders.
+
+    Parameters
+    ----------
+    staging : Staging
+    """
+
+    def __init__(self, staging: Staging) -> None:
+        self.staging = staging
+        self._copied: Copied | None = None
+        self._orders: Mapping[str, Callable[[Any, list[Array]], Buffer | None]] = {
+            "load": self._load,
+            "swap": self._swap,
+            "copy": self._copy,
+            "send": self._send,
+        }
+
+    def obey(self, order: Order, payload: memoryview | None) -> Buffer | None:
+        """Do what an order says; return what was asked for, if anything.
+
+        Raises
+        ------
+        Exception
+            It could not be done.
+        """
+        do = self._orders.get(order.what)
+        if do is None:
+            raise RemoteProtocolError(
+                f"Order.what: expected one of {', '.join(self._orders)}, got {order.what!r}."
+            )
+        return do(*parcel.unpack(payload))
+
+    def _load(self, value: Any, arrays: list[Array]) -> None:
+        center = self.staging.center
+        if value["state"] is None:
+            center.load(arrays[0])
+            center.go_on(value["version"], None)
+        else:
+            center.restore(Copied(arrays[0], value["version"], value["state"], arrays[1:]))
+
+    def _swap(self, value: Any, arrays: list[Array]) -> None:
+        self.staging.center.swap(rebuild(value, MADE))
+
+    def _copy(self, value: Any, arrays: list[Array]) -> None:
+        self.staging.resolve({partition: (e, s) for partition, e, s in value["reached"]})
+        center = self.staging.center
+        if value["state"]:
+            self._copied = center.snapshot()
+        else:
+            buffer, version = center.read()
+            self._copied = Copied(buffer, version, {}, [])
+
+    def _send(self, value: Any, arrays: list[Array]) -> Buffer:
+        copied, self._copied = self._copied, None
+        if copied is None:
+            raise RemoteProtocolError("Expected an order to copy first.")
+        return parcel.pack(
+            {"version": copied.version, "state": copied.state}, [copied.center, *copied.arrays]
+        )
+
+
+def follow(connection: Connection, serving: Serving, shard: Shard) -> None:
+    """Ask the driver what to do, and do it, until it says that the run is over.
+
+    Raises
+    ------
+    TransportError
+        The driver is gone.
+    """
+    message: Request = serving
+    payload: Buffer | None = None
+    while True:
+        answer, received = connection.request(message, payload)
+        order = expect(Order, answer, message)
+        if order.what == "end":
+            return
+        payload, error = None, shard.staging.failed
+        if order.number and error is None:
+            try:
+                payload = shard.obey(order, received)
+            except Exception as raised:
+                error = raised
+        version = shard.staging.center.version
+        message = Done(order.number, version, *_told(error))
+
+
+def _told(error: Exception | None) -> tuple[str, str]:
+    if error is None:
+        return "", ""
+    if isinstance(error, TosError):
+        return type(error).__name__, str(error)
+    return "CombinerError", f"{type(error).__name__}: {error}"

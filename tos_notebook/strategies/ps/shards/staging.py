@@ -1,0 +1,169 @@
+"""Updates in a shard, from when they come until the driver has counted them.
+
+A worker first leaves its update at every shard. Then the driver counts it, or refuses it. Only
+then do shards merge it. So every shard merges what counts, and nothing else: if the worker dies in
+between, what the next attempt, or the driver, says of the partition tells what became of it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+
+from ....common.arrays import Buffer
+from ....errors import RemoteProtocolError, SessionClosed
+from ..center import Center
+from ..push import Push
+
+Place = tuple[int, int]
+"""Epoch and sequence of a push."""
+
+
+class _Staged:
+    """An update that is not merged yet, or is, and has its reply in the buffer."""
+
+    def __init__(self, place: Place, update: Buffer, push: Push) -> None:
+        self.place, self.update, self.push = place, update, push
+        self.version: int | None = None
+        """That it has made; None as long as it is not merged."""
+        self.lock = threading.Lock()
+
+
+class Staging:
+    """The updates that wait in one shard.
+
+    Threads of all connections call in here.
+
+    Parameters
+    ----------
+    center : Center
+        Of the shard's part.
+    """
+
+    def __init__(self, center: Center) -> None:
+        self.center = center
+        self.failed: Exception | None = None
+        """Why a part of an update that counts could not be merged."""
+        self._changed = threading.Condition()
+        self._owners: dict[int, int] = {}
+        self._staged: dict[int, _Staged] = {}
+
+    def attach(self, partition: int, task: int, place: Place) -> None:
+        """Give a partition to a task, and settle what the one before has left.
+
+        Parameters
+        ----------
+        partition, task : int
+        place : tuple of int
+            Of its first push: all before count.
+
+        Raises
+        ------
+        SessionClosed
+            A later attempt has the partition.
+        """
+        with self._changed:
+            if task < self._owners.get(partition, task):
+                raise self._superseded(partition)
+            self._owners[partition] = task
+            left = self._staged.pop(partition, None)
+        if left is not None and left.place < place:
+            self._merge(left)
+
+    def stage(self, partition: int, task: int, place: Place, update: Buffer, push: Push) -> None:
+        """Keep an update until the driver has counted it.
+
+        Parameters
+        ----------
+        partition, task : int
+        place : tuple of int
+        update : ndarray, shape (layout.nbytes,), uint8
+            Stays as it is until it is merged or withdrawn.
+        push : Push
+
+        Raises
+        ------
+        SessionClosed
+            A later attempt has the partition.
+        RemoteProtocolError
+            An earlier update of the partition waits.
+        """
+        with self._changed:
+            self._require(partition, task)
+            left = self._staged.get(partition)
+            if left is not None and left.version is None:
+                raise RemoteProtocolError(
+                    f"Partition {partition}: expected that update {left.place} is merged or "
+                    f"withdrawn first, got update {place}."
+                )
+            self._staged[partition] = _Staged(place, update, push)
+
+    def merge(self, partition: int, task: int, place: Place, workers: int) -> int | None:
+        """Merge an update that counts, unless that was done.
+
+        Parameters
+        ----------
+        partition, task : int
+        place : tuple of int
+        workers : int
+            Active ones when it was counted.
+
+        Returns
+        -------
+        int or None
+            The version that it made; None if there is no such update.
+        """
+        with self._changed:
+            self._require(partition, task)
+            staged = self._staged.get(partition)
+        if staged is None or staged.place != place:
+            return None
+        return self._merge(staged, workers)
+
+    def withdraw(self, partition: int, task: int) -> None:
+        """Forget an update that does not count."""
+        with self._changed:
+            self._require(partition, task)
+            self._staged.pop(partition, None)
+
+    def resolve(self, reached: Mapping[int, Place]) -> None:
+        """Merge all updates that count by now.
+
+        Parameters
+        ----------
+        reached : mapping of int
+            Of each partition, the place behind its last push that counts.
+        """
+        with self._changed:
+            due = [
+                staged
+                for partition, staged in self._staged.items()
+                if staged.place < reached.get(partition, staged.place)
+            ]
+        for staged in due:
+            self._merge(staged)
+
+    def wait(self, version: int, timeout: float) -> bool:
+        """Wait until the center has a version; return whether that came in time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.center.version >= version, timeout)
+
+    def _merge(self, staged: _Staged, workers: int | None = None) -> int:
+        with staged.lock:
+            if staged.version is None:
+                push = staged.push if workers is None else staged.push._replace(workers=workers)
+                try:
+                    staged.version = self.center.merge(staged.update, push).version
+                except Exception as error:
+                    self.failed = self.failed or error
+                    raise
+                with self._changed:
+                    self._changed.notify_all()
+            return staged.version
+
+    def _require(self, partition: int, task: int) -> None:
+        if self._owners.get(partition) != task:
+            raise self._superseded(partition)
+
+    def _superseded(self, partition: int) -> SessionClosed:
+        return SessionClosed(f"Partition {partition} belongs to a later attempt by now.")
