@@ -10,6 +10,7 @@ from typing import Any
 
 from IPython.core.error import UsageError
 
+from ..common.checks import did_you_mean
 from ..errors import ConfigError, TosError
 from ..training.options import OPTIONS, ObserverOptions, subset
 from . import find
@@ -136,6 +137,19 @@ _READ: Mapping[str, Callable[[Names, str], Any]] = {
 """What makes a value of text, where it is not the text."""
 
 
+def _rate(names: Names, text: str) -> Any:
+    """Return the number that a text is, or the variable that it names."""
+    try:
+        return float(text)
+    except ValueError:
+        if text in names.namespace:
+            return names.namespace[text]
+    raise ConfigError(
+        f"--learning-rate: expected a number, got {text!r}. It may also name a variable that "
+        f"holds a schedule; none has that name.{did_you_mean(text, names.public)}"
+    )
+
+
 def learning_rate(names: Names, text: str | None) -> tuple[str | None, Any]:
     """Tell the two apart that ``--learning-rate`` may name, or both: ``rate,0.01``.
 
@@ -157,10 +171,7 @@ def learning_rate(names: Names, text: str | None) -> tuple[str | None, Any]:
     """
     found: dict[bool, Any] = {}
     for part in text.split(",") if text else ():
-        try:
-            value: Any = float(part)
-        except ValueError:
-            value = names.get("--learning-rate", part.strip())
+        value = _rate(names, part.strip())
         is_rate = isinstance(value, float) or callable(value)
         if is_rate in found:
             raise ConfigError(

@@ -26,6 +26,7 @@ from .cell import CLUSTER, run_cell
 from .find import Names
 from .launcher import CLOSE_TIMEOUT, Launcher, is_noninteractive
 from .lines import NodeLines
+from .parsers import CLUSTER_OUTPUT
 from .text import say
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ class ClusterLauncher(Launcher):
         Is told of each cluster.
     """
 
-    header, what = CLUSTER, "cluster"
+    header, what, variable = CLUSTER, "cluster", CLUSTER_OUTPUT
 
     def __init__(self, shell: Any, connection: Any, watch: Watch) -> None:
         super().__init__(shell, connection)
@@ -59,6 +60,7 @@ class ClusterLauncher(Launcher):
         if cell is not None:
             header = f"{CLUSTER} {line}".rstrip()
             ran = run_cell(self._shell, cell, header, graphs=False)
+            self._require_free(options)
         names = Names(space, ran)
         main = _main(names)
         args = names.get("--args", options.args) if options.args else None
@@ -92,7 +94,7 @@ class ClusterLauncher(Launcher):
     def _show(self, run: Any, options: Namespace) -> None:
         from .. import widgets
 
-        later = f"{options.output}.stop() ends it."
+        later = f"{options.output or self.variable}.stop() ends it."
         if is_noninteractive():
             lines = NodeLines(run, sys.stdout)
             try:

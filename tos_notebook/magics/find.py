@@ -42,11 +42,15 @@ class Names:
         """
         if name in self.namespace:
             return self.namespace[name]
-        public = [n for n in self.namespace if not n.startswith("_")]
         raise ConfigError(
             f"{option}: expected the name of a variable of this notebook, got {name!r}."
-            f"{did_you_mean(name, public)}"
+            f"{did_you_mean(name, self.public)}"
         )
+
+    @property
+    def public(self) -> list[str]:
+        """The variables that users mean."""
+        return [name for name in self.namespace if not name.startswith("_")]
 
     def several(self, option: str, names: str) -> list[Any]:
         """Return the variables behind ``a,b``; one that is a list stands for its elements."""
@@ -181,6 +185,15 @@ def named(namespace: Mapping[str, Any], option: str, value: Any) -> Any:
 def is_cluster(value: Any) -> bool:
     """Whether a value is a TensorFlow cluster that a cell has started."""
     return isinstance(value, ClusterRun)
+
+
+def is_started(value: Any) -> bool:
+    """Whether a value is a run, a saved run or a cluster, or nothing."""
+    from ..training import factory, saved
+
+    if value is None or isinstance(value, ClusterRun | saved.SavedRun):
+        return True
+    return any(value is run for run in factory.runs())
 
 
 def is_callback(value: Any) -> bool:

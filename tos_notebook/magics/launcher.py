@@ -13,6 +13,7 @@ from IPython.core.error import StdinNotImplementedError, UsageError
 
 from ..common.console import quiet_stderr
 from ..errors import InvalidTransition, TosError
+from . import find
 from .cell import refuse_empty
 from .text import say
 
@@ -34,12 +35,15 @@ class Launcher(ABC):
         The magic, as it stands in a cell.
     what : str
         What it starts, in one word.
+    variable : str
+        Where it goes, if the line names no variable.
     kept : str
         What a message adds about one that was stopped.
     """
 
     header: str
     what: str
+    variable: str
     kept = ""
 
     def __init__(self, shell: Any, connection: Any) -> None:
@@ -70,6 +74,7 @@ class Launcher(ABC):
         if cell is not None:
             refuse_empty(cell, line, self.header)
         self._check(options)
+        self._require_free(options)
         key = cell_key(self._shell, line, cell)
         before = self._by_cell.get(key)
         if before is not None and before.active and not self._settle(before, options):
@@ -79,8 +84,22 @@ class Launcher(ABC):
             run = self._start(options, line, cell)
         self._by_cell = {k: v for k, v in self._by_cell.items() if v.active}
         self._by_cell[key] = run
-        self._shell.user_ns[options.output] = run
+        self._bind(run, options)
         self._show(run, options)
+
+    def _bind(self, run: Any, options: Namespace) -> None:
+        self._shell.user_ns[options.output or self.variable] = run
+
+    def _require_free(self, options: Namespace, header: str = "") -> None:
+        """Refuse to replace what is the user's own in a variable that the line does not name."""
+        name, space = self.variable, self._shell.user_ns
+        if options.output or name not in space or find.is_started(space[name]):
+            return
+        raise UsageError(
+            f"{header or self.header}: expected no variable {name}, or a {self.what} in it; got "
+            f"one of type {type(space[name]).__name__}. To keep it, name another variable, such "
+            f"as -o my_{name}. To replace it, write -o {name}."
+        )
 
     @abstractmethod
     def _check(self, options: Namespace) -> None:
@@ -99,7 +118,7 @@ class Launcher(ABC):
         text = f"{self.what.capitalize()} {run.number} of this cell is {run.state}."
         choice = ask(text, self.what) if options.if_running == "ask" else options.if_running
         if choice == "attach":
-            self._shell.user_ns[options.output] = run
+            self._bind(run, options)
             self._show(run, options)
             return False
         _stop(run)

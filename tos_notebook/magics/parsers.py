@@ -23,8 +23,8 @@ from .options import TYPES, Parser, identifier, interval, number, pair, whole
 ON_INTERRUPT = ("leave", "stop")
 IF_RUNNING = ("ask", "attach", "replace", "stop")
 
-OUTPUT = "run"
-"""The variable of a run by default. It says nothing of the run, and so names none."""
+OUTPUT, CLUSTER_OUTPUT = "run", "cluster"
+"""The variables by default. They say nothing of a run, and so name none."""
 
 NAME: dict[str, Any] = {"metavar": "NAME"}
 NAMES: dict[str, Any] = {"metavar": "NAMES"}
@@ -178,8 +178,8 @@ def _train() -> Parser:
     )
     parser.add("--checkpoint-dir", metavar="URI", help=text)
     _add_program(parser)
-    text = "variable for the run, and its name by default; %(default)s, which is no name"
-    parser.add("-o", "--output", type=identifier, default=OUTPUT, **NAME, help=text)
+    text = f"variable for the run, and its name by default; {OUTPUT}, which is no name"
+    parser.add("-o", "--output", type=identifier, **NAME, help=text)
     parser.add("--wait", action="store_true", help="block until the run has ended")
     text = "what interrupting --wait does to the run"
     parser.add("--on-interrupt", choices=ON_INTERRUPT, help=text)
@@ -262,8 +262,8 @@ def _cluster() -> Parser:
     parser.add("--insecure-network", action="store_true", help=text)
     text = "seconds for all nodes to begin; %(default)g by default"
     parser.add("--timeout", default=120.0, **SECONDS, help=text)
-    text = "variable for the cluster; %(default)s by default"
-    parser.add("-o", "--output", type=identifier, default="cluster", **NAME, help=text)
+    text = f"variable for the cluster; {CLUSTER_OUTPUT} by default"
+    parser.add("-o", "--output", type=identifier, **NAME, help=text)
     parser.add("--wait", action="store_true", help="block until the cluster has ended")
     text = "what interrupting --wait does to the cluster"
     parser.add("--on-interrupt", choices=ON_INTERRUPT, default="leave", help=text)
@@ -304,8 +304,8 @@ def _resume() -> Parser:
     for option in OFFERED.values():
         if option.name in RESUMABLE:
             _option(parser, option, **_RESUMED.get(option.name, {}))
-    text = "variable for the run; %(default)s by default"
-    return parser.add("-o", "--output", type=identifier, default=OUTPUT, **NAME, help=text)
+    text = f"variable for the run; {OUTPUT} by default"
+    return parser.add("-o", "--output", type=identifier, **NAME, help=text)
 
 
 def _command(action: Action) -> Parser:

@@ -40,7 +40,7 @@ class Captured:
     loss, optimizer : str
         Empty where unknown.
     origin : str
-        Where the model is from, if the cell does not name it.
+        A sentence that says where the model is from, if the cell does not name it.
     by_gradients : bool
         Whether one optimizer makes the steps of all workers.
     rule : str
@@ -73,7 +73,9 @@ class Captured:
         from ..readable import amount
 
         layout = self.program.layout.of_model
-        yield f"Captured {KINDS.get(self.program.kind, self.program.kind)}{self.origin}"
+        if self.origin:
+            yield self.origin
+        yield f"Captured {KINDS.get(self.program.kind, self.program.kind)}"
         facts = {
             **{part: ", ".join(map(_feed, feeds)) for part, feeds in self.program.record.items()},
             "parameters": f"{layout.size:,} in {counted(len(layout), 'tensor')}, "
@@ -119,7 +121,7 @@ def captured(names: Names, options: Namespace) -> Captured:
         model = find.keras_model(names)
         if model is not None:
             named = names.ran is None or names.found(find.is_compiled)
-            origin = "" if named else ": the variable model of an earlier cell"
+            origin = "" if named else "You train `model` from an earlier cell."
             return replace(_capture_model(model, given, options.weight), origin=origin)
         if not names.found(find.is_session):
             raise CaptureError(

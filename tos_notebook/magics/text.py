@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..combiners.registry import describe
 from ..readable import readable
@@ -39,30 +39,54 @@ def _folded(title: str, *texts: str) -> dict[str, str]:
 
 
 @contextmanager
-def told_at_once(kernel: bool, first: str) -> Iterator[Callable[..., None]]:
+def told_at_once(shell: Any, first: str, failed: str) -> Iterator[Callable[..., None]]:
     """Display a line below the cell before something long, and yield what folds others there.
-
-    An error leaves nothing of it: the error says what there is to say.
 
     Parameters
     ----------
-    kernel : bool
-        Whether there is a front end, which can replace what it shows. Elsewhere only the fold is
-        displayed.
+    shell : InteractiveShell or None
+        That of a front end, which can replace what it shows. Where there is none, only the fold
+        is displayed.
     first : str
         What happens now.
+    failed : str
+        What stands there after an error.
     """
-    if not kernel:
+    if shell is None:
         yield fold
         return
     from IPython.display import display
 
-    place = display({"text/plain": first}, raw=True, display_id=True)
+    with _clearing(shell.display_pub) as cleared:
+        place = display({"text/plain": first}, raw=True, display_id=True)
+
+        def tell(*text: str) -> None:
+            if cleared():
+                fold(*text)
+            else:
+                place.update(_folded(*text), raw=True)
+
+        try:
+            yield tell
+        except BaseException:
+            place.update({"text/plain": failed}, raw=True)
+            raise
+
+
+@contextmanager
+def _clearing(publisher: Any) -> Iterator[Callable[[], bool]]:
+    """Yield what says whether the cell's code has cleared its output since."""
+    found = []
+
+    def notice(message: dict[str, Any]) -> dict[str, Any]:
+        found.append(message["header"]["msg_type"] == "clear_output")
+        return message
+
+    publisher.register_hook(notice)
     try:
-        yield lambda *text: place.update(_folded(*text), raw=True)
-    except BaseException:
-        place.update({"text/plain": ""}, raw=True)
-        raise
+        yield lambda: any(found)
+    finally:
+        publisher.unregister_hook(notice)
 
 
 def training(settings: RunSettings) -> str:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 FLAGS = PARSERS["tos_train"].flags
 
 BEGINS = "Running the cell's code, to train what it makes ..."
+LINE_BEGINS = "Capturing what is to be trained ..."
+NOT_BEGUN = "No run was started."
 
 LATER = "%tos_stop stops it and keeps the weights, %tos_status says how far it is."
 
@@ -35,7 +37,7 @@ LATER = "%tos_stop stops it and keeps the weights, %tos_status says how far it i
 class RunLauncher(Launcher):
     """Starts runs from cells; see `Launcher`."""
 
-    header, what, kept = TRAIN, "run", "; its weights are kept"
+    header, what, variable, kept = TRAIN, "run", OUTPUT, "; its weights are kept"
 
     def _check(self, options: Namespace) -> None:
         if not options.data:
@@ -50,8 +52,12 @@ class RunLauncher(Launcher):
         if options.name is None and options.output != OUTPUT:
             options.name = options.output
         front_end = getattr(self._shell, "kernel", None) is not None
-        with told_at_once(front_end and not is_noninteractive(), BEGINS) as tell:
+        shell = self._shell if front_end and not is_noninteractive() else None
+        begins = LINE_BEGINS if cell is None else BEGINS
+        with told_at_once(shell, begins, NOT_BEGUN) as tell:
             names = self._names(line, cell)
+            # The cell's own code may have made it.
+            self._require_free(options)
             options.learning_rate, rate = arguments.learning_rate(names, options.learning_rate)
             made = captured(names, options)
             with arguments.as_options(FLAGS):
@@ -99,13 +105,15 @@ class RunLauncher(Launcher):
         fed = _fed(data, made.program.feeds)
         made = replace(made, by_gradients=run.program.gradients, rule=_rule(run.settings))
         lines = (*made.lines(options.optimizer_state), *fed, _plan(options, run.settings))
-        return run, f"{made.title}, {_what(options)}", lines
+        title = f"{made.title}, {_what(options)}"
+        return run, " ".join(filter(None, (made.origin, title))), lines
 
     def resume(self, options: Namespace) -> None:
         """Continue a saved run, and show it."""
         from .. import widgets
         from ..training import resume
 
+        self._require_free(options, "%tos_resume")
         space = self._shell.user_ns
         names = Names(space)
         given = subset(RunOptions, vars(options)) | arguments.observing(names, options)
@@ -128,7 +136,7 @@ class RunLauncher(Launcher):
         with quiet_stderr(), arguments.as_options(PARSERS["tos_resume"].flags):
             spark = self._connection.ensure(space)
             run = resume.resume(options.uri, spark=spark, **given)
-        space[options.output] = run
+        self._bind(run, options)
         say(f"Run {run.number} continues {run.run_id}, from its last checkpoint.")
         if not is_noninteractive():
             widgets.view(run).show()

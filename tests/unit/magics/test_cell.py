@@ -133,7 +133,7 @@ def test_keras_model_that_the_cell_only_names(cells: Cells, engine: Engine) -> N
     cells(f"{TRAIN}\nolder.compile('adam', 'mae')")
     assert program(engine).model is cells.space["older"]
     output = cells(f"{TRAIN}\n1 + 1")
-    assert "Captured a Keras model: the variable model of an earlier cell" in output
+    assert "You train `model` from an earlier cell.\nCaptured a Keras model\n" in output
     assert program(engine).model is cells.space["model"]
     assert "earlier cell" not in cells(f"{TRAIN} --model older\n1 + 1")
     assert "earlier cell" not in cells(f"{TRAIN}\nmodel.summary()")

@@ -56,15 +56,15 @@ class Kernel:
         )
         return reply["content"]["status"], "".join(written)
 
-    def displayed(self, code: str) -> list[tuple[str, str, str]]:
+    def displayed(self, code: str, kind: str = "text/plain") -> list[tuple[str, str, str]]:
         """Execute code; return what was displayed or updated: kind, place and text."""
-        found = []
+        found: list[tuple[str, str, str]] = []
 
         def take(message: dict[str, Any]) -> None:
             if message["msg_type"] in ("display_data", "update_display_data"):
                 content = message["content"]
                 place = content["transient"].get("display_id", "")
-                found.append((message["msg_type"], place, content["data"]["text/plain"]))
+                found.append((message["msg_type"], place, content["data"].get(kind, "")))
 
         self._client.execute_interactive(code, output_hook=take, timeout=TIMEOUT)
         return found
@@ -126,14 +126,44 @@ def test_the_front_end_is_asked_what_to_do(kernel: Kernel, on_start: Callable[[s
 def test_a_training_cell_says_at_once_that_it_runs(
     kernel: Kernel, on_start: Callable[[str], None]
 ) -> None:
-    """What is said first is replaced where it stands, and is gone where the cell raises."""
-    begun, told = kernel.displayed(f"{LINE} --seed 2")
+    """What is said first is replaced where it stands; where the cell raises, by what that means."""
+    begun, told = kernel.displayed(f"%{LINE} --seed 2\n1 + 1")
     assert begun[0] == "display_data"
     assert begun[2].startswith("Running the cell's code")
     assert told[:2] == ("update_display_data", begun[1])
     assert " on train" in told[2]
     begun, gone = kernel.displayed("%%tos_train --data train\nx / 0")
-    assert gone == ("update_display_data", begun[1], "")
+    assert gone == ("update_display_data", begun[1], "No run was started.")
+    kernel.run("for run in engine.runs: run.end()")
+
+
+def test_a_line_speaks_of_no_cell(kernel: Kernel, on_start: Callable[[str], None]) -> None:
+    begun, _ = kernel.displayed(f"{LINE} --seed 3")
+    assert begun[2].startswith("Capturing what is to be trained")
+    kernel.run("for run in engine.runs: run.end()")
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_what_was_captured_is_shown_where_the_cell_has_cleared_its_output(
+    kernel: Kernel, on_start: Callable[[str], None], wait: bool
+) -> None:
+    clear = f"from IPython.display import clear_output\nclear_output(wait={wait})"
+    _, told = kernel.displayed(f"%{LINE} --seed {4 + wait}\n{clear}")
+    assert told[0] == "display_data"
+    assert "on train" in told[2]
+    kernel.run("for run in engine.runs: run.end()")
+
+
+def test_a_model_of_an_earlier_cell_is_named_where_it_is_seen(
+    kernel: Kernel, on_start: Callable[[str], None]
+) -> None:
+    """Above the fold, which hides the rest."""
+    kernel.run(
+        "import keras\nmodel = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])\n"
+        "model.compile('sgd', 'mse')"
+    )
+    told = kernel.displayed("%%tos_train --data train\n1 + 1", "text/html")[-1]
+    assert "<summary>You train `model` from an earlier cell. Keras model, " in told[2]
     kernel.run("for run in engine.runs: run.end()")
 
 

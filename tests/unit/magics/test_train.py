@@ -196,6 +196,8 @@ def test_if_starting_fails_the_session_is_closed_and_nothing_is_bound(
         ),
         ("%tos_train --data train", "Found nothing to train"),
         ("%tos_train --data 'train", "No closing quotation"),
+        (f"{LINE} --learning-rate fast", "--learning-rate: expected a number, got 'fast'."),
+        (f"{LINE} --learning-rate trian", "none has that name. Did you mean train?"),
         ("%tos_train --data train -o 3x", "name of a variable, got '3x'"),
         ("%%tos_train --data train --nope\nraise ValueError", "unknown option --nope"),
         ("%%tos_train --data train", "use one %: %tos_train --data train"),
