@@ -33,7 +33,7 @@ CHOICES = 3
 """How often it chooses: where workers share a link, another interval changes an exchange, too."""
 
 ALIKE = 1.5
-"""An interval that is so many times as long as the present one, or less, is no other."""
+"""After an interval that is so many times as long as the present one, or less, it ends."""
 
 MOST = 1000
 """Batches between two exchanges, at most."""
@@ -97,14 +97,15 @@ class IntervalChooser(Observer):
         chosen = min(self._most, shortest_interval(batch, exchange))
         self._left -= 1
         if max(chosen, present) <= ALIKE * min(chosen, present):
-            chosen, self._left = present, 0
+            # Of two that are alike it is the longer one, by which exchanges take no more.
+            chosen, self._left = max(chosen, present), 0
         share = exchange / (chosen * batch + exchange)
         text = (
             f"sync_interval='auto' has chosen {chosen}: a batch takes {1e3 * batch:.3g} ms and an "
             f"exchange {1e3 * exchange:.3g} ms, so that exchanges take {100 * share:.0f} % of the "
             f"time, where at most {100 * SHARE:.0f} % are wanted"
         )
-        if share > SHARE and chosen == self._most:
+        if share > SHARE and chosen >= self._most:
             text += "; more batches are not in an epoch, or it would be too seldom"
         self._interval = str(chosen)
         if chosen != present:

@@ -100,6 +100,19 @@ def test_an_interval_that_is_good_stays(chosen: Callable[..., Chosen]) -> None:
     assert "has chosen 10" in run.chooser.notes[0]
 
 
+def test_an_interval_that_is_a_little_short_is_made_longer_once(
+    chosen: Callable[..., Chosen],
+) -> None:
+    """What the note says that exchanges take is then what it says is wanted."""
+    run = chosen()
+    run.train(0.01, 0.0163)
+    assert run.set_to == [15]
+    assert "has chosen 15" in run.chooser.notes[0]
+    assert "exchanges take 10 % of the time" in run.chooser.notes[0]
+    run.train(0.01, 0.0185)
+    assert run.set_to == [15]
+
+
 def test_it_is_no_longer_than_an_epoch(chosen: Callable[..., Chosen]) -> None:
     run = chosen(interval=5)
     run.tell(started(samples=400))
