@@ -13,6 +13,7 @@ from IPython.core.error import UsageError
 from ..common.checks import did_you_mean
 from ..errors import ConfigError, TosError
 from ..training.options import OPTIONS, ObserverOptions, subset
+from ..training.options.observers import require_none
 from . import find
 from .find import Names
 
@@ -22,6 +23,16 @@ _NAMED = re.compile(r"(\w+): ")
 
 _WRITTEN = {"validation": "validation_data"}
 """What errors call otherwise."""
+
+
+_GIVEN = re.compile(r"\b(\w+)=\.\.\.")
+"""A parameter with which an error says what to give."""
+
+
+def _flag(name: str, flags: Collection[str]) -> str:
+    """Return how a parameter is written in a cell; empty if it is no option there."""
+    flag = f"--{_WRITTEN.get(name, name).replace('_', '-')}"
+    return flag if flag in flags else ""
 
 
 @contextmanager
@@ -41,9 +52,10 @@ def as_options(flags: Collection[str], name: str = "") -> Iterator[None]:
         text = str(error.args[0]) if error.args else ""
         found = _NAMED.match(text)
         own = found[1] if found else name
-        flag = f"--{_WRITTEN.get(own, own).replace('_', '-')}"
-        if flag in flags:
+        flag = _flag(own, flags)
+        if flag:
             text = text[found.end() :] if found else text
+            text = _GIVEN.sub(lambda given: _flag(given[1], flags) or given[0], text)
             error.args = (f"{flag}: {text}", *error.args[1:])
         raise
 
@@ -84,6 +96,9 @@ def check(options: Namespace, flags: Collection[str]) -> None:
         if value is not None and value != "":
             with as_options(flags, name):
                 OPTIONS[name].checked(value)
+    if options.validation_split is None and not options.validation_data:
+        with as_options(flags):
+            require_none(options.keep_best, options.validation_every, options.validation_on)
 
 
 _READ_LATER = frozenset(

@@ -110,9 +110,32 @@ def test_a_resumed_run_is_saved_and_watched_in_another_way(
 def test_nothing_is_started_with_what_is_not_there(cells: Cells, engine: Engine) -> None:
     cells(LINE)
     assert not {"learning_rate", "stop_when", "validation_every"} & {*engine.sessions[0].started}
-    assert "--learning-rate: expected the name" in cells.fails(f"{LINE} --learning-rate decya")
+    assert "expected a number, got 'decya'" in cells.fails(f"{LINE} --learning-rate decya")
     assert "--stop-when: expected the name" in cells.fails(f"{LINE} --stop-when enuogh")
     assert len(engine.sessions) == 1
+
+
+@pytest.mark.parametrize(
+    "option", ["--keep-best val_loss", "--validation-every 50", "--validation-on executors"]
+)
+def test_what_needs_validation_data_is_refused_before_the_cell_runs(
+    cells: Cells, engine: Engine, option: str
+) -> None:
+    output = cells.fails(f"%{LINE} {option}\nprint('it ran')")
+    assert f"{option.split()[0]}: expected validation data to " in output
+    assert "give --validation-data, too." in output
+    assert "it ran" not in output
+    cells(f"{LINE} {option} --validation-split 0.5 --seed 1")
+
+
+def test_a_condition_on_validation_data_names_the_option(cells: Cells, engine: Engine) -> None:
+    def refuse(run: Any) -> None:
+        raise ConfigError("stop_when: expected validation data. Give validation_data=..., too.")
+
+    engine.on_start = refuse
+    output = cells.fails(f"{LINE} --stop-when 'val_loss < 1'")
+    assert "--stop-when: expected validation data. Give --validation-data, too." in output
+    engine.runs.clear()
 
 
 def test_two_learning_rates_are_refused() -> None:

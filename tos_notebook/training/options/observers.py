@@ -170,26 +170,33 @@ class ObserverOptions:
             raise ConfigError(
                 "validation_split: expected it or validation_data; got both. Leave one out."
             )
-        if not validates and place != ObserverOptions.validation_on:
-            raise ConfigError(
-                f"validation_on: expected validation data to evaluate on {place!r}; give "
-                "validation_data=..., too."
-            )
-        if not validates and self.validation_every is not None:
-            raise ConfigError(
-                f"validation_every: expected validation data to evaluate every "
-                f"{self.validation_every}; give validation_data=..., too."
-            )
-        checked = replace(self, **in_range(ObserverOptions, self))
-        if not validates and checked.keep_best is not None:
-            raise ConfigError(
-                f"keep_best: expected validation data to find the best "
-                f"{checked.keep_best.partition(':')[0]}; give validation_data=..., too."
-            )
-        return checked
+        if not validates:
+            require_none(self.keep_best, self.validation_every, place)
+        return replace(self, **in_range(ObserverOptions, self))
 
     @property
     def validated_every(self) -> Trigger | None:
         """How often the validation data are evaluated; None for after each epoch."""
         every = self.validation_every
         return None if every is None else as_trigger("validation_every", every)
+
+
+def require_none(keep_best: Any, validation_every: Any, validation_on: Any) -> None:
+    """Refuse what needs validation data, where there are none.
+
+    Raises
+    ------
+    ConfigError
+        The message begins with the option.
+    """
+    wanted = {}
+    if validation_on and validation_on != ObserverOptions.validation_on:
+        wanted["validation_on"] = f"evaluate on {validation_on!r}"
+    if validation_every is not None:
+        wanted["validation_every"] = f"evaluate every {validation_every}"
+    if keep_best:
+        wanted["keep_best"] = f"find the best {as_best('keep_best', keep_best).partition(':')[0]}"
+    for name, what in wanted.items():
+        raise ConfigError(
+            f"{name}: expected validation data to {what}; give validation_data=..., too."
+        )
