@@ -45,6 +45,9 @@ LABELS = (
 )
 """What may be one field too few."""
 
+WEIGHT = " The last one is how much each row counts; 1 for each, such as np.ones(len(x)), is even."
+"""What it is, where rows have weights."""
+
 
 def check_columns(found: Sequence[ColumnSpec], expected: Sequence[Feed]) -> None:
     """Check that records fit the feeds of a program.
@@ -56,10 +59,11 @@ def check_columns(found: Sequence[ColumnSpec], expected: Sequence[Feed]) -> None
         does not fit its feed. Floats are not turned into integers.
     """
     if len(found) != len(expected):
+        few = WEIGHT if any(feed.part == "weight" for feed in expected) else LABELS
         raise ShapeMismatch(
             f"Expected records of {len(expected)} fields, one for each feed "
             f"({', '.join(feed.name for feed in expected)}); got {len(found)} fields."
-            + {1: WEIGHTS, -1: LABELS}.get(len(found) - len(expected), "")
+            + {1: WEIGHTS, -1: few}.get(len(found) - len(expected), "")
         )
     for field, (column, feed) in enumerate(zip(found, expected, strict=True)):
         fits = _shape_fits(column.shape, feed.shape)

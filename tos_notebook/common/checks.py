@@ -111,6 +111,9 @@ def did_you_mean(name: str, known: Iterable[str], sign: str = "") -> str:
     return f" Did you mean {offered}?" if near else ""
 
 
+Elsewhere = Callable[[str], str]
+"""Returns what is said of a name that has its place elsewhere, after "It"; nothing for others."""
+
 MOST_LISTED = 12
 """Options that a message names."""
 
@@ -119,7 +122,7 @@ def refuse_unknown(
     what: str,
     given: Iterable[str],
     known: Collection[str],
-    elsewhere: Callable[[str], str] = lambda name: "",
+    elsewhere: Elsewhere = lambda name: "",
 ) -> None:
     """Refuse options that something does not have, and name the one that is nearest.
 
@@ -127,8 +130,7 @@ def refuse_unknown(
     ----------
     what : str
     given, known : collection of str
-    elsewhere : callable
-        Returns what is said of a name that has its place elsewhere, after "It"; nothing for others.
+    elsewhere : Elsewhere
     """
     for name in given:
         if name not in known:
@@ -141,10 +143,11 @@ def refuse_unknown(
             raise ConfigError(f"{what}: unknown option {name!r}.{hint}")
 
 
-def with_known_options(function: Function) -> Function:
+def with_known_options(function: Function, elsewhere: Elsewhere = lambda name: "") -> Function:
     """Let a function, or a constructor, say which option is meant by one that it does not have.
 
-    It names the options without a default that were left out, too.
+    It names the options without a default that were left out, too. `elsewhere` is that of
+    `refuse_unknown`.
     """
     parameters = [*signature(function).parameters.values()]
     if any(each.kind is Parameter.VAR_KEYWORD for each in parameters):
@@ -163,7 +166,7 @@ def with_known_options(function: Function) -> Function:
         of_class = function.__name__ == "__init__"
         what = type(args[0]).__name__ if of_class else function.__name__
         if not given.keys() <= set(known):
-            refuse_unknown(what, given, known)
+            refuse_unknown(what, given, known, elsewhere)
         for name in needed - given.keys():
             raise ConfigError(
                 f"{what}: expected {name}=..., which has no default; got none. help({what}) says "

@@ -65,14 +65,36 @@ def as_source(
     data = named_arrays(data, feeds)
     if isinstance(data, (tuple, list)) and data and all(hasattr(a, "__array__") for a in data):
         return held(sc, data, partitions, feeds)
+    raise DataError(_expected(data, use))
+
+
+def _expected(data: Any, use: str) -> str:
     wanted, function = "Expected training data", ", or a function that returns a tf.data.Dataset"
     if use:
         wanted, function = "Expected rows", ""
-    raise DataError(
+    return (
         f"{wanted} as a DataFrame of Spark or pandas with features=... and label=..., an RDD of "
         "(feature, label) tuples, arrays or lists with one for each feed, such as (x, y), a "
         f"tf.data.Dataset{function}; got {_text(data)}."
     )
+
+
+def require_rows(data: Any, use: str) -> None:
+    """Refuse what holds no rows, before anything asks for Spark.
+
+    Parameters
+    ----------
+    data : object
+    use : str
+        What for; errors begin with it.
+
+    Raises
+    ------
+    DataError
+    """
+    if data is None or isinstance(data, str | bytes | int | float):
+        text = _expected(data, use)
+        raise DataError(f"{use}: {text[:1].lower()}{text[1:]}")
 
 
 def has_labels(data: Any, feeds: Sequence[Feed]) -> bool:

@@ -20,9 +20,10 @@ from ..data.datasets import inputs_of, is_dataset
 from ..data.described import is_frame
 from ..data.parts import named_arrays
 from ..data.series import is_pandas
-from ..data.source import as_rows
+from ..data.source import as_rows, require_rows
 from ..data.tables import is_table
 from ..errors import ConfigError, ConnectError, ShapeMismatch
+from .arrays import check_names, check_rows
 from .servable import Servable, checked, publish
 from .task import predict_published
 
@@ -38,10 +39,12 @@ def predict(
     """Predict; see `Predictor.predict`. `target` is where the archive may lie meanwhile."""
     from ..data import dataframe
 
+    check_names(features)
+    names = None if isinstance(features, str | list | tuple) and not features else features
     if is_dataset(data):
         data = inputs_of(data, as_inputs(model.inputs))
     if is_frame(data):
-        data = chosen(data, features or None)
+        data = chosen(data, names)
         if isinstance(data, FrameByNames):
             data = data.columns(as_inputs(model.inputs))
         data = data.stacked(as_inputs(model.inputs))
@@ -50,9 +53,9 @@ def predict(
                 f"features: expected a column for each of "
                 f"{', '.join(feed.name for feed in model.inputs)}; got {', '.join(data.names)}."
             )
-    elif features or (is_table(data) and not (len(model.inputs) == 1 and is_pandas(data))):
+    elif names is not None or (is_table(data) and not (len(model.inputs) == 1 and is_pandas(data))):
         # All columns of pandas' are one array, as they are to Keras.
-        data = chosen(data, features or None).of_inputs(model.inputs)
+        data = chosen(data, names).of_inputs(model.inputs)
     if isinstance(data, dataframe.FrameColumns):
         from .dataframe import predict_frame
 
@@ -72,11 +75,7 @@ def predict(
 def _predict_here(model: Servable, arrays: list[Any], batch_size: int, target: Path) -> Any:
     from ..runtime.served import Forward
 
-    if any(array.ndim == 0 for array in arrays) or len({len(array) for array in arrays}) != 1:
-        raise ShapeMismatch(
-            "Expected arrays with as many rows each, got shapes "
-            f"{', '.join(str(array.shape) for array in arrays)}."
-        )
+    check_rows(arrays, "predict")
     fed = checked(model, describe(tuple(arrays)))
     check_values(tuple(arrays[field] for field, _ in fed), model.inputs)
     model.serve([spec for _, spec in fed], target)
@@ -87,6 +86,7 @@ def _predict_here(model: Servable, arrays: list[Any], batch_size: int, target: P
 def _predict_rdd(model: Servable, data: Any, batch_size: int, target: Path) -> Any:
     from ..data.rdd import is_rdd
 
+    require_rows(data, "predict")
     sc = data.context if is_rdd(data) else active_context()
     if sc is None:
         raise ConnectError("Spark is needed to predict: call tos.connect() first.")

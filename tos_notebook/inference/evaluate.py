@@ -19,7 +19,7 @@ from ..common import temporary
 from ..common.arrays import Array
 from ..common.checks import at_least_one
 from ..data.rdd import is_rdd
-from ..data.source import as_rows
+from ..data.source import as_rows, require_rows
 from ..errors import ConnectError, DataError
 
 logger = logging.getLogger(__name__)
@@ -82,6 +82,7 @@ class Evaluable(Protocol):
 def evaluate(model: Evaluable, data: Any, batch_size: int) -> Mapping[str, float]:
     """Evaluate on the executors; see `Program.evaluate`."""
     at_least_one("batch_size", batch_size)
+    require_rows(data, "evaluate")
     sc = data.context if is_rdd(data) else active_context()
     if sc is None:
         raise ConnectError("Spark is needed to evaluate these rows: call tos.connect() first.")

@@ -19,6 +19,7 @@ from ..steering.status import RunStatus
 from ..telemetry.bus import Sink
 from . import predicted, status, waiting
 from .observers.best import BestKeeper
+from .options.elsewhere import evaluates
 from .parts import RunParts
 from .results import card, evaluate, parameters, report, save
 from .results.best import BestParameters
@@ -321,6 +322,7 @@ class Run(SteeredRun):
         """The user's Keras model with the present parameters; for a graph, `UnsupportedProgram`."""
         return parameters.keras_model(self.lifecycle.model, self.run_id)
 
+    @evaluates
     def evaluate(
         self,
         *data: Any,
@@ -344,6 +346,7 @@ class Run(SteeredRun):
         model = self.lifecycle.model
         return evaluate.evaluate(model, evaluate.rows(data, features, label), batch_size)
 
+    @with_known_options
     def predict(
         self,
         data: Any,

@@ -10,7 +10,6 @@ from typing import Any
 
 from ...archive.spec import FeedSpec, ProgramSpec
 from ...blocks.block import ColumnSpec
-from ...blocks.feeds import check_values
 from ...common import temporary
 from ...common.arrays import Array, Buffer
 from ...common.checks import at_least_one
@@ -18,7 +17,8 @@ from ...data.chosen import chosen
 from ...data.datasets import is_dataset, rows_of
 from ...data.parts import named_arrays
 from ...data.tables import TableColumns
-from ...errors import UnsupportedProgram
+from ...errors import ConfigError, UnsupportedProgram
+from ...inference.arrays import evaluable
 from ...inference.predictor import BATCH_SIZE, Predictor
 from ...layout import Layout
 
@@ -228,6 +228,11 @@ class Program(Predictor):
         DataError, ShapeMismatch
             The data do not fit the program, or have no rows.
         """
+        if hasattr(batch_size, "__array__") or isinstance(batch_size, list | tuple):
+            raise ConfigError(
+                "evaluate: expected the arrays as one tuple, such as program.evaluate((x, y)); got "
+                "them one by one."
+            )
         at_least_one("batch_size", batch_size)
         data = chosen(data, features, label)
         if is_dataset(data):
@@ -236,9 +241,7 @@ class Program(Predictor):
             data = data.arrays(self.feeds)
         data = named_arrays(data, self.feeds)
         if isinstance(data, list | tuple):
-            if len(data) == len(self.feeds):
-                check_values(tuple(data), self.feeds)
-            return self._evaluate(data, batch_size)
+            return self._evaluate(evaluable(data, self.feeds), batch_size)
         from ...inference.evaluate import evaluate
 
         return evaluate(self, data, batch_size)

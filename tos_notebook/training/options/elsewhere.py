@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from ...common.checks import Function, with_known_options
 from ...steering.actions import ACTIONS
 from ...steering.machine import Command
 from .observers import ObserverOptions
@@ -83,6 +84,20 @@ def of_start(name: str) -> str:
 def of_resume(name: str) -> str:
     """Return where a name belongs that `tos_notebook.resume` does not take."""
     return _of_fit(name) or in_words(name)
+
+
+def evaluates(function: Function) -> Function:
+    """Let a function that evaluates say where words of other libraries belong."""
+    return with_known_options(function, _of_evaluate)
+
+
+def _of_evaluate(name: str) -> str:
+    if name not in ("sample_weight", "weight"):
+        return ""
+    return (
+        "belongs to the rows: evaluate(x, y, weights), after tos.capture(model, weights=True), or "
+        "tos.columns(df, ..., weight=...)."
+    )
 
 
 def is_kept(name: str) -> bool:
