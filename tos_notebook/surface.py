@@ -9,10 +9,10 @@ from typing import Any, TypeVar, cast
 
 from .cluster.executors import active_context
 from .common.checks import refuse_unknown
+from .common.console import is_noninteractive
 from .data.chosen import chosen, like
 from .errors import ConfigError
 from .magics import load_once, notebook_shell
-from .magics.launcher import is_noninteractive
 from .program.capture import capture
 from .program.kinds import is_keras
 from .telemetry.progress import ProgressLine

@@ -1,4 +1,4 @@
-"""Keep the greetings of TensorFlow and Spark off standard error."""
+"""Who reads what is written, and what of it: no greetings of TensorFlow and Spark."""
 
 from __future__ import annotations
 
@@ -23,6 +23,11 @@ DRAIN_TIMEOUT = 5.0
 """Seconds that leaving the context waits for what was written inside to come through."""
 
 _MARK = b"\0end of the filtered part\n"
+
+
+def is_noninteractive() -> bool:
+    """Whether cells run in a batch job: papermill, nbval, continuous integration."""
+    return os.environ.get("TOS_NONINTERACTIVE", "0") not in ("", "0")
 
 
 @contextmanager

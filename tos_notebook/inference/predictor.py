@@ -8,6 +8,7 @@ from typing import Any
 from ..blocks.naming import Names
 from ..common import temporary
 from ..common.checks import at_least_one
+from ..common.told import told
 from .servable import Servable
 
 BATCH_SIZE = 1000
@@ -16,6 +17,7 @@ BATCH_SIZE = 1000
 class Predictor(Servable):
     """A model that predicts rows of whatever kind of data."""
 
+    @told("Predicting the rows", "predict")
     def predict(
         self,
         data: Any,

@@ -10,6 +10,7 @@ from IPython.core.magic import Magics, line_cell_magic, line_magic, magics_class
 from traitlets import Enum, TraitError, Unicode, validate
 
 from ..common.checks import did_you_mean
+from ..common.console import is_noninteractive
 from ..errors import ConfigError, TosError
 from ..nodes.runs import ClusterRun
 from ..readable import ipython_shell
@@ -22,7 +23,6 @@ from .cluster import ClusterLauncher
 from .completion import matcher
 from .connect import Connection
 from .find import named
-from .launcher import is_noninteractive
 from .parsers import CONFIGURABLE, IF_RUNNING, ON_INTERRUPT, PARSERS
 from .text import combiners, say
 from .train import RunLauncher

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from IPython.display import display
 
 from ..cluster.executors import contact_host, slots
+from ..common.console import is_noninteractive
 from ..data.described import is_frame
 from ..errors import ConfigError
 from ..nodes.gpus import claim_of_spark
@@ -24,7 +25,7 @@ from ..tensorflowonspark.TFSparkNode import GpuClaim
 from . import find
 from .cell import CLUSTER, run_cell
 from .find import Names
-from .launcher import CLOSE_TIMEOUT, Launcher, is_noninteractive
+from .launcher import CLOSE_TIMEOUT, Launcher
 from .lines import NodeLines
 from .parsers import CLUSTER_OUTPUT
 from .text import say

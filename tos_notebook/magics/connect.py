@@ -8,10 +8,9 @@ from argparse import Namespace
 from typing import Any
 
 from ..cluster.executors import active_context, is_running
-from ..common.console import quiet_stderr
+from ..common.console import is_noninteractive, quiet_stderr
 from ..errors import TosError
 from ..readable import counted
-from .launcher import is_noninteractive
 from .text import say
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from abc import ABC, abstractmethod
 from argparse import Namespace
 from collections.abc import Callable
@@ -185,11 +184,6 @@ def cell_key(shell: Any, line: str, cell: str | None) -> object:
 
     named = cell_id(shell)
     return named if named and cell is not None else (named, line, cell)
-
-
-def is_noninteractive() -> bool:
-    """Whether cells run in a batch job: papermill, nbval, continuous integration."""
-    return os.environ.get("TOS_NONINTERACTIVE", "0") not in ("", "0")
 
 
 def ask(state: str, what: str) -> str:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from IPython.core.error import UsageError
 from IPython.display import display
 
-from ..common.console import quiet_stderr
+from ..common.console import is_noninteractive, quiet_stderr
 from ..readable import counted
 from ..training.options import RunOptions, SessionOptions, subset
 from ..training.results.settings import RunSettings
 from . import arguments, find
 from .cell import TRAIN, run_cell
 from .find import Names
-from .launcher import CLOSE_TIMEOUT, Launcher, is_noninteractive
+from .launcher import CLOSE_TIMEOUT, Launcher
 from .parsers import OUTPUT, PARSERS
 from .program import Captured, captured
 from .text import say, told_at_once, training

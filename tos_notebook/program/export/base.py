@@ -13,6 +13,7 @@ from ...blocks.block import ColumnSpec
 from ...common import temporary
 from ...common.arrays import Array, Buffer
 from ...common.checks import at_least_one
+from ...common.told import told
 from ...data.chosen import chosen
 from ...data.datasets import is_dataset, rows_of
 from ...data.parts import named_arrays
@@ -205,6 +206,7 @@ class Program(Predictor):
         """
         return False
 
+    @told("Evaluating the rows", "evaluate")
     def evaluate(
         self, data: Any, batch_size: int = BATCH_SIZE, *, features: Any = None, label: Any = None
     ) -> Mapping[str, float]:

@@ -20,6 +20,7 @@ from ...cluster.calls import announced
 from ...cluster.executors import task_cores
 from ...cluster.jobs import spoken
 from ...common import temporary
+from ...common.told import told
 from ...data.dataframe import FrameColumns, columns
 from ...data.dataframe.quantiles import quantiles
 from ...data.described import is_frame
@@ -47,6 +48,7 @@ SPECIAL = 2
 """Tokens that may be among the most frequent ones, but that the layer has a number for already."""
 
 
+@told("Learning from the rows", "adapt")
 def adapt(layer: Any, data: Any, column: Any = None) -> Any:
     """Adapt a preprocessing layer to a column of a Spark DataFrame, and return the layer.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...common.told import told
 from ...data.chosen import chosen
 from ...data.datasets import is_dataset, rows_of
 from ...data.described import DataDescription, is_frame
@@ -42,6 +43,7 @@ def _are_names(part: Any) -> bool:
     return isinstance(names, list | tuple) and all(isinstance(name, str) for name in names)
 
 
+@told("Evaluating the rows", "evaluate")
 def evaluate(model: HeldModel, data: tuple[Any, ...], batch_size: int) -> Mapping[str, float]:
     """Evaluate the present parameters; see `tos_notebook.Run.evaluate`."""
     if len(data) == 1:
