@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from ..blocks.feeds import Feed
@@ -65,14 +66,14 @@ def as_source(
     data = named_arrays(data, feeds)
     if isinstance(data, (tuple, list)) and data and all(hasattr(a, "__array__") for a in data):
         return held(sc, data, partitions, feeds)
-    raise DataError(_expected(data, use))
+    raise _refused(data, use)
 
 
-def _expected(data: Any, use: str) -> str:
+def _refused(data: Any, use: str) -> DataError:
     wanted, function = "Expected training data", ", or a function that returns a tf.data.Dataset"
     if use:
         wanted, function = "Expected rows", ""
-    return (
+    return DataError(
         f"{wanted} as a DataFrame of Spark or pandas with features=... and label=..., an RDD of "
         "(feature, label) tuples, arrays or lists with one for each feed, such as (x, y), a "
         f"tf.data.Dataset{function}; got {_text(data)}."
@@ -93,8 +94,8 @@ def require_rows(data: Any, use: str) -> None:
     DataError
     """
     if data is None or isinstance(data, str | bytes | int | float):
-        text = _expected(data, use)
-        raise DataError(f"{use}: {text[:1].lower()}{text[1:]}")
+        with _named(use):
+            raise _refused(data, use)
 
 
 def has_labels(data: Any, feeds: Sequence[Feed]) -> bool:
@@ -124,6 +125,17 @@ def has_labels(data: Any, feeds: Sequence[Feed]) -> bool:
     return fields > inputs
 
 
+@contextmanager
+def _named(use: str) -> Iterator[None]:
+    """Let errors about data begin with what these are for."""
+    try:
+        yield
+    except (DataError, ShapeMismatch) as error:
+        text = str(error)
+        error.args = (f"{use}: {text[:1].lower()}{text[1:]}",)
+        raise
+
+
 def as_rows(
     sc: Any, data: Any, partitions: int, feeds: Sequence[Feed] = (), *, use: str
 ) -> DataSource:
@@ -146,12 +158,8 @@ def as_rows(
     if is_dataset(data):
         data = rows_of(data, feeds)
     made = callable(data) and not isinstance(data, DataSource | DataDescription)
-    try:
+    with _named(use):
         source = None if made else as_source(sc, data, partitions, feeds, use)
-    except (DataError, ShapeMismatch) as error:
-        text = str(error)
-        error.args = (f"{use}: {text[:1].lower()}{text[1:]}",)
-        raise
     if source is None or isinstance(source, StreamSource):
         raise DataError(
             f"{use}: expected rows, got a function that returns datasets, which is for training "

@@ -229,6 +229,8 @@ class Program(Predictor):
         ------
         DataError, ShapeMismatch
             The data do not fit the program, or have no rows.
+        ConfigError
+            Arrays are given one by one, or `batch_size` is below 1.
         """
         if hasattr(batch_size, "__array__") or isinstance(batch_size, list | tuple):
             raise ConfigError(
