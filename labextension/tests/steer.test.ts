@@ -172,7 +172,10 @@ describe("the strategy", () => {
     on.show({ strategy: "allreduce (of parameters)" });
     const select = on.find<HTMLSelectElement>('[data-tos="strategy"] select');
     expect(select.labels[0].textContent).toBe("Strategy");
-    expect([...select.options].slice(0, 2).map(({ value }) => value)).toEqual(["ps", "allreduce"]);
+    expect([...select.options].slice(0, 2).map(({ value }) => value)).toEqual([
+      "ps",
+      "ps:shards=2",
+    ]);
     expect(select.value).toBe("allreduce");
     expect(select.getAttribute("aria-describedby")).toBe(
       on.find('[data-tos="strategy"] .tos-note').id,

@@ -139,8 +139,8 @@ describe("steering", () => {
     getItem.mockReturnValue(answered("ps"));
     await commands.execute(STEER.swapStrategy);
     const { items, current, label } = getItem.mock.calls[0][0];
-    expect(items.slice(0, 2)).toEqual(["ps", "allreduce"]);
-    expect([current, label]).toEqual([1, "Strategy, at the end of the epoch"]);
+    expect(items.slice(0, 2)).toEqual(["ps", "ps:shards=2"]);
+    expect([current, label]).toEqual([3, "Strategy, at the end of the epoch"]);
     expect(kernel.command).toHaveBeenCalledWith("run-3", "swap strategy", { strategy: "ps" });
   });
 
