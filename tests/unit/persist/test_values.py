@@ -38,7 +38,7 @@ from tos_notebook.coordination.ledger import Ledger
 from tos_notebook.errors import CheckpointError
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.persist.described import describe, rebuild
-from tos_notebook.persist.values import decode, encode
+from tos_notebook.persist.values import decode, encode, transfer
 from tos_notebook.strategies.ps.center import Center
 from tos_notebook.strategies.ps.push import Copied
 
@@ -64,6 +64,21 @@ def test_values_come_back_as_they_were_through_json(value: Any) -> None:
     found = decode(json.loads(json.dumps(encode(value, arrays))), arrays)
     assert found == value
     assert type(found) is type(value)
+
+
+def test_a_part_of_what_was_saved_takes_its_arrays_along() -> None:
+    arrays: list[Array] = []
+    first, second = [
+        encode({"m": np.full(2, n), "seen": deque([(n, np.float32(n))], 3)}, arrays) for n in (1, 2)
+    ]
+    mine: list[Array] = []
+    moved = transfer(second, arrays, mine)
+    assert len(mine) == len(arrays) // 2
+    found = decode(moved, mine)
+    assert found["m"].tolist() == [2, 2]
+    assert found["seen"] == deque([(2, 2.0)])
+    assert found["seen"].maxlen == 3
+    assert decode(first, arrays)["m"].tolist() == [1, 1]
 
 
 def test_arrays_are_copied_both_ways() -> None:

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from tos_notebook.steering.restarts import LIMIT, LONGEST, STEADY_COMMITS, STEADY_SECONDS, Restarts
+import pytest
+
+from tos_notebook.errors import ClusterUnreachable
+from tos_notebook.steering.restarts import (
+    FRUITLESS,
+    LIMIT,
+    LONGEST,
+    STEADY_COMMITS,
+    STEADY_SECONDS,
+    Recoveries,
+    Restarts,
+)
 
 
 class Time:
@@ -57,3 +68,11 @@ def test_a_partition_that_got_done_begins_another_row() -> None:
     for _ in range(3 * LIMIT):
         restarts.begin()
         assert restarts.delay(commits=5, least=0, finished=1) == 0.0
+
+
+def test_parameters_that_are_lost_again_and_again_with_nothing_trained_end_the_run() -> None:
+    recoveries = Recoveries()
+    rows = [recoveries.count("a host is full", version) for version in (5, 5, 9, 9, 9)]
+    assert rows == [1, 2, 1, 2, FRUITLESS]
+    with pytest.raises(ClusterUnreachable, match="a host is full"):
+        recoveries.count("a host is full", 9)

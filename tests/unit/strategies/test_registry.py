@@ -79,6 +79,8 @@ def test_the_options_of_a_strategy_are_listed_with_their_defaults() -> None:
         ("ring", "Did you mean allreduce:ring?"),
         ("alreduce", "Did you mean allreduce?"),
         ("allreduce:rng", "Did you mean ring?"),
+        ("ps:shards", "expected 'ps' or 'ps:shards=N' with N from 1, got 'ps:shards'"),
+        ("ps:shards=0", "got 'ps:shards=0'"),
         ("allreduce:parameters/ten", "BATCHES is a whole number, such as in allreduce:parameters"),
         ("allreduce:ring:parameters/10", "Give an object for more"),
     ],
@@ -91,3 +93,10 @@ def test_a_name_that_is_not_known_says_which_one_may_be_meant(text: str, hint: s
 
 def test_spaces_around_a_name_do_not_matter() -> None:
     assert as_strategy(" AllReduce ") == as_strategy("allreduce")
+
+
+def test_the_number_of_shards_stands_behind_the_name() -> None:
+    strategy = as_strategy("ps:shards=4")
+    assert strategy == ParameterServer(shards=4)
+    assert strategy.tasks == 4
+    assert as_strategy("ps").tasks == 0

@@ -128,7 +128,7 @@ class Group:
             )
             if self.error is not None:
                 raise self.error
-            late = [str(seat.member.shard) for seat in seats if not seat.answered]
+            late = [str(seat.member.shard + 1) for seat in seats if not seat.answered]
             if late:
                 raise WaitTimeout(
                     f"Expected shards to {what} within {timeout:g} s; shard {', '.join(late)} did "
