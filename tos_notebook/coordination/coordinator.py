@@ -8,16 +8,16 @@ from typing import Any, cast
 
 from ..blocks.source import DataSource
 from ..chaos.rules import Rule
-from ..errors import ClusterUnreachable, TosError, WorkerError
+from ..errors import TosError, WorkerError
 from ..events import Event
 from ..steering.machine import ONWARD, Command, Machine, RunEvent
 from .cohort import Cohort
-from .cuts import Cuts, RecoverableTrainer
 from .exchange import Trainer, WorkerExchange
 from .job_span import DataLayout, JobSpan
 from .jobs import Jobs
 from .membership import Member
 from .present import PresentParameters
+from .recovery import RecoverableTrainer, Recovery, lost_of
 from .reports import Reports
 from .requests import WorkerRequests
 from .settings import Settings
@@ -68,7 +68,7 @@ class Coordinator(Jobs):
         self.reports = Reports(self.state)
         self._snapshotter = Snapshotter(self.state, trainer)
         self.snapshot, self.restore = self._snapshotter.snapshot, self._snapshotter.restore
-        self._cuts = Cuts(self.snapshot)
+        self._recovery = Recovery(self.state, self._snapshotter)
         self._begin(trainer)
 
     def begin_span(
@@ -86,59 +86,17 @@ class Coordinator(Jobs):
             They cannot be, or were lost between two jobs.
         """
         span = super().begin_span(source, first_epoch, last_epoch, layout)
-        trainer = self.trainer
-        if isinstance(trainer, RecoverableTrainer):
-            if trainer.lost is not None:
-                raise ClusterUnreachable(
-                    f"{trainer.lost} It was lost between two jobs. Continue from the last "
-                    "checkpoint with tos.resume."
-                )
-            self._ready(trainer)
-        else:
-            self._cuts.end()
+        self._recovery.begin(self.trainer)
         return span
 
-    def _ready(self, trainer: RecoverableTrainer) -> None:
-        trainer.prepare(self._onward)
-        if self._onward():
-            self._cuts.begin()
-
-    def _onward(self) -> bool:
-        return self.state.machine.state in ONWARD
+    @property
+    def lost(self) -> str | None:
+        """Why parameters are gone that workers have trained; None while they are not."""
+        return lost_of(self.trainer)
 
     def recover(self, span: JobSpan) -> str | None:
-        """Return to the last copy in memory, if parameters were lost that workers had trained.
-
-        Parameters
-        ----------
-        span : JobSpan
-            Of a job that is over.
-
-        Returns
-        -------
-        str or None
-            Why they were lost; None if they are there.
-
-        Raises
-        ------
-        ClusterUnreachable
-            There is no copy, or no room in the cluster.
-        """
-        trainer = self.trainer
-        if not isinstance(trainer, RecoverableTrainer) or trainer.lost is None:
-            return None
-        reason = trainer.lost
-        with self._snapshotter.between():
-            progress = self._cuts.latest
-            if progress is None:
-                raise ClusterUnreachable(f"{reason} There is no copy of them yet.")
-            self.restore(progress)
-            with self.state.lock:
-                self.state.membership.clear()
-                span.ended = None
-                span.started = max(span.first_epoch, self.state.ledger.latest_epoch())
-        self._ready(trainer)
-        return reason
+        """Return to the last copy in memory; see `Recovery.recover`."""
+        return self._recovery.recover(self.trainer, span)
 
     def _begin(self, trainer: Trainer) -> None:
         self._cohort = Cohort(self.state, self.reports)
@@ -228,16 +186,20 @@ class Coordinator(Jobs):
 
     def settle(self) -> None:
         """Merge no further push, and wait for those under way: the center is final."""
-        self._cuts.end()
+        returned = self._recovery.end(self.trainer)
         with self.state.changed:
             self.state.settled = True
             self.state.changed.notify_all()
-            if not self.state.gate.wait_idle(self.state.timeouts.settle):
-                log.warning(
-                    "A push of %s is still being merged after its end. The model does not hold it.",
-                    self.state.run_id,
-                )
+            idle = self.state.gate.wait_idle(self.state.timeouts.settle)
+        if not idle:
+            log.warning(
+                "A push of %s is still being merged after its end. The model does not hold it.",
+                self.state.run_id,
+            )
+            if not isinstance(self.trainer, RecoverableTrainer):
                 return
+        if returned is not None:
+            self.state.fail(returned)
         found = self.trainer.final()
         if found is not None:
             self.state.fail(found)

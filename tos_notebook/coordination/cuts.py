@@ -6,10 +6,8 @@ import logging
 import threading
 from collections.abc import Callable
 from time import monotonic
-from typing import Protocol, runtime_checkable
 
 from ..errors import TosError
-from .exchange import Trainer
 from .snapshots import Progress, Snapshot
 
 log = logging.getLogger(__name__)
@@ -19,28 +17,6 @@ EVERY = 5.0
 
 SHARE = 10
 """How many times as long as a copy took nothing is copied after it."""
-
-
-@runtime_checkable
-class RecoverableTrainer(Trainer, Protocol):
-    """A trainer whose parameters are elsewhere, where they may be lost."""
-
-    lost: str | None
-    """Why parameters are gone that workers have trained, a sentence; None while they are not."""
-
-    def prepare(self, onward: Callable[[], bool]) -> None:
-        """Get ready for the workers of a Spark job, with what is restored if parameters were lost.
-
-        Parameters
-        ----------
-        onward : callable
-            Returns whether the run continues.
-
-        Raises
-        ------
-        ClusterUnreachable
-            The cluster has no room.
-        """
 
 
 class Cuts:
@@ -57,6 +33,8 @@ class Cuts:
     def __init__(self, take: Callable[[], Snapshot | None], every: float = EVERY) -> None:
         self.latest: Progress | None = None
         self._take, self._every = take, every
+        # How often copies from before were of no use any more.
+        self._forgotten = 0
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -67,6 +45,11 @@ class Cuts:
             self._ended.clear()
             self._thread = threading.Thread(target=self._run, name="tos-cuts", daemon=True)
             self._thread.start()
+
+    def forget(self) -> None:
+        """Forget the copy, and one that is being made: another job begins."""
+        self._forgotten += 1
+        self.latest = None
 
     def end(self) -> None:
         """Copy no more, and forget the copy."""
@@ -84,11 +67,15 @@ class Cuts:
             pause = max(self._every, SHARE * (monotonic() - began))
 
     def _copy(self) -> None:
+        forgotten = self._forgotten
         try:
             taken = self._take()
         except TosError as error:
             # The one before is good for longer, then.
-            log.debug("No copy in memory: %s", error)
+            log.info("No copy in memory: %s", error)
             return
-        if taken is not None:
+        except Exception:
+            log.warning("No copy in memory.", exc_info=True)
+            return
+        if taken is not None and forgotten == self._forgotten:
             self.latest = taken.progress

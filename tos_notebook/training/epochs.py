@@ -241,12 +241,23 @@ class Epochs:
 
     def _recovered(self, span: JobSpan) -> bool:
         """Return to the last copy in memory, if shards of the parameters were lost."""
-        self.phase.enter("the shards of the parameters, which start again")
-        reason = self._training.recover(span)
-        if reason is not None:
+        while self.onward:
+            if self._training.lost is not None:
+                self.phase.enter("the shards of the parameters, which start again")
+            try:
+                reason = self._training.recover(span)
+            except ClusterUnreachable as error:
+                if self._training.lost is None:
+                    raise
+                # Lost again before they had started.
+                reason = str(error)
+            if reason is None:
+                return False
             row = self._recoveries.count(reason, self._training.parameters.version)
             self._note_restart(reason, 0.0, row, FRUITLESS)
-        return reason is not None
+            if self._training.lost is None:
+                return True
+        return True
 
     def _try(self, description: str) -> TosError | None:
         """Run a job; return what ended it, None if it says that it is done."""

@@ -136,6 +136,16 @@ class Center:
                 self._merge_whole(bound, update, info)
         return Merge(info.pushes + 1, info.staleness, spoiled)
 
+    def require(self, push: Push) -> None:
+        """Refuse a push that could not be merged, whatever its update.
+
+        Raises
+        ------
+        RemoteProtocolError
+            The base version is in the future, or it was made for another combiner.
+        """
+        self._ticket(push)
+
     def _look(self, combiner: Combiner, update: Buffer, push: Push) -> NonFiniteUpdate | None:
         """Look for NaN and infinity where it matters; return what a rule must leave out."""
         if push.finite and not combiner.compares:

@@ -56,6 +56,11 @@ class Commits:
         with self._lock:
             yield [(partition, *place) for partition, place in self._reached.items()]
 
+    def named(self) -> tuple[int, str, Group | None]:
+        """Return the version, the generation and the shards, as of one moment."""
+        with self._lock:
+            return self.version, self.generation, self.group
+
     def restart(self, version: int, group: Group | None, generation: str) -> None:
         """Count from a version on, with other shards, which no worker knows yet."""
         with self._lock:
@@ -144,13 +149,12 @@ class CommitExchange:
 
     def poll(self, member: Member, message: Poll) -> tuple[Answer, BytesLike | None]:
         """See `WorkerExchange.poll`; the payload names the shards."""
-        proceed, commits = self._requests.poll(member, message), self._commits
-        if proceed.directive is not Directive.GO or commits.group is None:
+        proceed = self._requests.poll(member, message)
+        version, generation, group = self._commits.named()
+        if proceed.directive is not Directive.GO or group is None:
             return proceed, None
-        version = commits.version
-        shards = [[m.host, m.port, m.fingerprint] for m in commits.group.members()]
-        bounded = self._reports.bounded
-        named = json.dumps([commits.generation, version if bounded else 0, shards])
+        shards = [[m.host, m.port, m.fingerprint] for m in group.members()]
+        named = json.dumps([generation, version if self._reports.bounded else 0, shards])
         return replace(proceed, version=version), named.encode()
 
     def form(self, member: Member, message: Ready | Awaiting) -> NoReturn:

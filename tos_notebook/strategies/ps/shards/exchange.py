@@ -219,7 +219,10 @@ class ShardedExchange:
             ]
             meanwhile()
             sent = [each.result() for each in staging]
-            message = message._replace(finite=all(each.finite for each in sent))
+            if not all(each.finite for each in sent):
+                # What was left at others must be gone before the driver leaves it out.
+                self._collect(Collect(message.epoch, message.sequence, False, False, 0, 0))
+                message = message._replace(finite=False)
         else:
             meanwhile()
         answer, told = self._connection.request(message, self._traffic())

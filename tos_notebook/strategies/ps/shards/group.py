@@ -129,12 +129,15 @@ class Group:
             if self.error is not None:
                 raise self.error
             late = [str(seat.member.shard + 1) for seat in seats if not seat.answered]
-            if late:
-                raise WaitTimeout(
-                    f"Expected shards to {what} within {timeout:g} s; shard {', '.join(late)} did "
-                    "not. See the logs of its executor, and the load of its host."
-                )
-            return [seat.take() for seat in seats]
+            if not late:
+                return [seat.take() for seat in seats]
+        found = WaitTimeout(
+            f"Expected shards to {what} within {timeout:g} s; shard {', '.join(late)} did not. See "
+            "the logs of its executor, and the load of its host."
+        )
+        # What it does later would be of another moment than what the others have done.
+        self.lose(ClusterUnreachable(str(found)))
+        raise found
 
     def lose(self, error: TosError) -> None:
         """Take note that one is lost, unless they are to end."""

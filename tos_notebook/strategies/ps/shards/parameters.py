@@ -78,6 +78,9 @@ class ShardedParameters:
         self._kept = Copied(initial.copy(), 0, {}, [])
         self._kept_for: Combiner | None = None
         """The combiner whose state was kept; None if it begins with empty state."""
+        self._swaps = 0
+        """How many combiners there were before; a copy has the state of one."""
+        self._served = False
         self._group: Group | None = None
         self._job: Future[None] | None = None
         # One order to all shards at a time.
@@ -106,19 +109,25 @@ class ShardedParameters:
         Raises
         ------
         ClusterUnreachable
-            They did not start in time, or were lost.
+            They did not start in time, or are lost: `restore` comes first.
         """
         with self._lock:
-            if self._group is not None and self._group.error is None:
+            if self._group is not None:
+                if self._group.error is not None:
+                    raise self._group.error
                 return
-            self._end()
             started = self._start(onward)
             if started is None:
                 return
             group, generation = started
-            self._give(group)
+            try:
+                self._give(group)
+            except BaseException:
+                group.end()
+                self._end_job()
+                raise
             self.commits.restart(self._kept.version, group, generation)
-            self._group = group
+            self._group, self._served = group, True
             self._changed.notify_all()
 
     def _start(self, onward: Callable[[], bool]) -> tuple[Group, str] | None:
@@ -213,15 +222,25 @@ class ShardedParameters:
         arrays: list[Array] = []
         for part, (_, payload) in zip(self._parts, answers, strict=True):
             value, found = parcel.unpack(payload)
+            if value["version"] != version:
+                self.torn = (
+                    f"A shard has merged {value['version']} pushes, and the driver has counted "
+                    f"{version}."
+                )
             center[part.start : part.stop] = found[0]
             stripes += [transfer(s, found[1:], arrays) for s in value["state"].get("stripes", ())]
-        return Copied(center, version, {"stripes": stripes, "tensors": []} if state else {}, arrays)
+        if not state:
+            return Copied(center, version, {}, [])
+        if self.torn is not None:
+            raise CheckpointError(f"{self.torn} No checkpoint is written of it.")
+        kept = {"stripes": stripes, "tensors": [], "swaps": self._swaps}
+        return Copied(center, version, kept, arrays)
 
     def load(self, buffer: Buffer) -> None:
         """See `Parameters.load`; what the combiner keeps stays."""
         with self._lock:
             group = self._group
-            if group is None or group.error is not None:
+            if group is None:
                 self._kept = self._kept._replace(center=buffer.copy())
                 return
             with self.commits.held() as reached:
@@ -229,7 +248,7 @@ class ShardedParameters:
                 group.command("copy", [asked] * group.count, ANSWER)
                 value = {"version": self.commits.version, "state": None}
                 payloads = [parcel.pack(value, [buffer[p.start : p.stop]]) for p in self._parts]
-                group.command("load", payloads, ANSWER)
+                _to_all(group, "load", payloads)
 
     def restore(self, copied: Copied) -> None:
         """Continue from a copy, with shards that start with it.
@@ -247,7 +266,11 @@ class ShardedParameters:
                 f"{copied.center.nbytes} bytes, and the combiner's state of {found} stripes."
             )
         with self._lock:
-            self._kept, self._kept_for = copied, self._combiner
+            if not self._served:
+                self._swaps = copied.state.get("swaps", 0)
+            same = copied.state.get("swaps", 0) == self._swaps
+            self._end()
+            self._kept, self._kept_for = copied, self._combiner if same else None
             self.commits.restart(copied.version, None, "")
 
     def swap(self, combiner: Combiner, entered: Callable[[], object]) -> None:
@@ -255,8 +278,9 @@ class ShardedParameters:
         with self._lock:
             if self._group is not None and self._group.error is None:
                 asked = parcel.pack(describe(combiner, MADE))
-                self._group.command("swap", [asked] * self._group.count, ANSWER)
+                _to_all(self._group, "swap", [asked] * self._group.count)
             self._combiner, self._kept_for = combiner, None
+            self._swaps += 1
             entered()
 
     def close(self) -> None:
@@ -292,6 +316,15 @@ class ShardedParameters:
                 if self._beside is not None:
                     self._beside.cancel()
             wait([job], 5.0)
+
+
+def _to_all(group: Group, what: str, payloads: list[Buffer]) -> None:
+    """Change something at all shards; if only some of them obey, all are lost."""
+    try:
+        group.command(what, payloads, ANSWER)
+    except TosError as error:
+        group.lose(ClusterUnreachable(f"Not all shards could {what}: {error}"))
+        raise
 
 
 def _why(job: Future[None]) -> TosError:

@@ -30,14 +30,18 @@ class ShardHandler:
     """
 
     brief = False
-    needed = True
 
     def __init__(self, token: str, staging: Staging) -> None:
         self._token = token
         self._staging = staging
-        self._replica = PeerReplica(staging.center.layout, None)
+        self._replica: PeerReplica
         self._pushes: Pushes = "delta"
         self._partition = self._task = -1
+
+    @property
+    def needed(self) -> bool:
+        """See `Handler.needed`."""
+        return self._task >= 0 and self._staging.owns(self._partition, self._task)
 
     def receive_into(self, message: Request, nbytes: int) -> memoryview | None:
         """See `Handler.receive_into`."""
@@ -71,6 +75,7 @@ class ShardHandler:
             raise SessionClosed("The shard belongs to another run, or to an earlier attempt.")
         place = message.epoch, message.sequence
         self._staging.attach(message.partition, message.task, place)
+        self._replica = PeerReplica(self._staging.center.layout, None)
         self._partition, self._task = message.partition, message.task
         return _go()
 
@@ -88,6 +93,10 @@ class ShardHandler:
         return _go()
 
     def _stage(self, message: Push) -> Proceed:
+        if not 1 <= message.steps <= message.samples:
+            raise RemoteProtocolError(
+                f"Push.samples: expected at least {max(1, message.steps)}, got {message.samples}."
+            )
         finite = self._replica.read(self._pushes) and message.finite
         push = ps.Push(
             self._partition,

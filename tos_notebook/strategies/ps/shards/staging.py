@@ -66,9 +66,15 @@ class Staging:
             if task < self._owners.get(partition, task):
                 raise self._superseded(partition)
             self._owners[partition] = task
-            left = self._staged.pop(partition, None)
-        if left is not None and left.place < place:
+            left = self._staged.get(partition)
+        if left is None:
+            return
+        if left.place < place:
+            # It stays in its place meanwhile, where who makes a copy waits for it.
             self._merge(left)
+        with self._changed:
+            if self._staged.get(partition) is left:
+                del self._staged[partition]
 
     def stage(self, partition: int, task: int, place: Place, update: Buffer, push: Push) -> None:
         """Keep an update until the driver has counted it.
@@ -86,8 +92,9 @@ class Staging:
         SessionClosed
             A later attempt has the partition.
         RemoteProtocolError
-            An earlier update of the partition waits.
+            An earlier update of the partition waits, or this one could not be merged.
         """
+        self.center.require(push)
         with self._changed:
             self._require(partition, task)
             left = self._staged.get(partition)
@@ -142,6 +149,10 @@ class Staging:
             ]
         for staged in due:
             self._merge(staged)
+
+    def owns(self, partition: int, task: int) -> bool:
+        """Return whether a task has a partition."""
+        return self._owners.get(partition) == task
 
     def wait(self, version: int, timeout: float) -> bool:
         """Wait until the center has a version; return whether that came in time."""

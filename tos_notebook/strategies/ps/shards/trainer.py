@@ -52,7 +52,6 @@ class ShardedTrainer:
     def prepare(self, onward: Callable[[], bool]) -> None:
         """See `RecoverableTrainer.prepare`."""
         self.parameters.serve(onward)
-        self.lost = None
 
     def _lose(self, error: TosError) -> None:
         if isinstance(error, ClusterUnreachable):
@@ -111,5 +110,6 @@ class ShardedTrainer:
         return self.parameters.copy(entered)
 
     def restore(self, copied: Copied) -> None:
-        """See `Trainer.restore`."""
+        """See `Trainer.restore`; shards that are there end."""
         self.parameters.restore(copied)
+        self.lost = None
