@@ -54,6 +54,11 @@ def readable(text: str, most: int | None = None) -> str:
     return found if most is None else shortened(found, most)
 
 
+def few_digits(value: object) -> str:
+    """Return a value as text, a float with six digits: 0.009, not 0.009000000000000001."""
+    return str(float(f"{value:.6g}") if isinstance(value, float) else value)
+
+
 def shortened(text: str, most: int) -> str:
     """Return a text of at most so many characters; a longer one with "…" for its middle."""
     if len(text) <= most:

@@ -8,6 +8,8 @@ from html import escape
 from itertools import zip_longest
 from typing import Any
 
+from ..readable import few_digits
+
 WIDTH = 100
 """Characters of a line of the table as text."""
 
@@ -60,8 +62,9 @@ class Rows(list[dict[str, Any]]):
 
 def _text(value: Any) -> str:
     if isinstance(value, Mapping):
-        return ", ".join(f"{name}={item!r}" for name, item in value.items())
-    return "" if value is None else str(value)
+        items = ((n, few_digits(i) if isinstance(i, float) else repr(i)) for n, i in value.items())
+        return ", ".join(f"{name}={item}" for name, item in items)
+    return "" if value is None else few_digits(value)
 
 
 def _line(parts: Any, widths: list[int]) -> str:

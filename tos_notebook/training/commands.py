@@ -14,6 +14,7 @@ from ..codecs.pair import CodecPair, as_codecs
 from ..combiners import as_combiner
 from ..common.checks import at_least_one, positive
 from ..errors import ConfigError, InvalidTransition
+from ..readable import few_digits
 from ..steering.machine import Command
 from ..steering.sync import SyncMode, as_sync
 from ..strategies.registry import STRATEGIES
@@ -110,7 +111,7 @@ def change(
         changes["sync"] = as_sync(sync)
     if codec is not None:
         changes["codec"] = as_codecs(codec)
-    detail = ", ".join(f"{name}={value}" for name, value in changes.items())
+    detail = ", ".join(f"{name}={few_digits(value)}" for name, value in changes.items())
     parts.training.change_settings(Command.SET, detail, **changes)
 
 

@@ -36,6 +36,15 @@ def test_a_notebook_shows_a_table_with_heads_and_no_markup_of_its_own() -> None:
     assert "k=3, by=&#x27;n&#x27;" in html
 
 
+def test_numbers_show_six_digits_and_are_kept_with_all() -> None:
+    rows = Rows([{"rate": 0.01 * 0.9, "of": {"beta": 0.1 + 0.2}, "seconds": 2.75, "n": 1234567}])
+    assert repr(rows).splitlines()[-1].split() == ["0.009", "beta=0.3", "2.75", "1234567"]
+    html = rows._repr_html_()
+    assert html is not None
+    assert ">0.009<" in html
+    assert rows[0]["rate"] == 0.01 * 0.9
+
+
 def test_nothing_shows_as_an_empty_list() -> None:
     assert (repr(Rows()), Rows()._repr_html_()) == ("[]", None)
 

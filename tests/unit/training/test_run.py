@@ -480,6 +480,16 @@ def test_theory_is_set_beside_what_the_run_measured(setting: Setting) -> None:
     assert found.loc["rows a second", "measured"] > 0
 
 
+def test_a_learning_rate_that_is_set_is_told_with_few_digits(setting: Setting) -> None:
+    setting.program.has_learning_rate = True
+    run = setting.make(epochs=1)
+    setting.cluster.before = lambda job: run.set(learning_rate=0.01 * 0.9, sync_interval=7)
+    begun(run).wait(LIMIT)
+    (told,) = run.events
+    assert told["detail"] == "learning_rate=0.009, sync_interval=7"
+    assert run.settings.learning_rate == 0.01 * 0.9
+
+
 def test_evaluating_writes_the_present_parameters_first(setting: Setting) -> None:
     run = setting.start().wait(LIMIT)
     assert run.evaluate(numbers(ROWS)) == {"loss": 0.0}
