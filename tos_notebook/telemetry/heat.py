@@ -16,6 +16,9 @@ COLUMNS = 200
 VIRIDIS = np.array([[68, 1, 84], [59, 82, 139], [33, 145, 140], [94, 201, 98], [253, 231, 37]])
 """Red, green and blue at even distances of plotly's scale of that name."""
 
+MISSING = 140
+"""Red, green and blue of what is not a number: a gray that the scale has not."""
+
 
 def heat_image(trace: Any) -> str:
     """Return a heat map as a data URI, its largest y at the top.
@@ -28,9 +31,11 @@ def heat_image(trace: Any) -> str:
     x, z = np.asarray(trace.x, np.float64), np.asarray(trace.z, np.float64)
     places = np.linspace(x[0], x[-1], COLUMNS)
     nearest = np.abs(places[:, None] - x[None, :]).argmin(axis=1)
-    shares = z[::-1, nearest] / (z.max() or 1.0)
+    known = np.isfinite(z)
+    shares = z[::-1, nearest] / (z.max(where=known, initial=0.0) or 1.0)
     scale = np.linspace(0, 1, len(VIRIDIS))
     colors = np.stack([np.interp(shares, scale, channel) for channel in VIRIDIS.T], axis=-1)
+    colors[~known[::-1, nearest]] = MISSING
     data = base64.b64encode(_png(colors.round().astype(np.uint8))).decode()
     return f"data:image/png;base64,{data}"
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..readable import ipython_shell
+from ..readable import counted, ipython_shell
 from .heat import heat_image
 from .thinned import thin_out
 
@@ -97,7 +97,17 @@ def _in_words(drawing: go.Figure) -> str:
         for (x, y), _ in _panels(drawing)
     ]
     names = dict.fromkeys(name for name, _ in _named(drawing))
-    return f"{'; '.join(axes) or 'Nothing yet'}. Shown: {', '.join(names) or 'one series'}."
+    return f"{'; '.join(axes) or 'Nothing yet'}. Shown: {', '.join(names) or _count(drawing)}."
+
+
+def _count(drawing: go.Figure) -> str:
+    """Return how many traces without names there are, in words."""
+    traces = [trace for _, traces in _panels(drawing) for trace in traces]
+    maps = sum(trace.type == "heatmap" for trace in traces)
+    series = len(traces) - maps
+    parts = [counted(maps, "heat map")] if maps else []
+    parts += [f"{series} series"] if series else []
+    return ", ".join(parts) or "nothing"
 
 
 def _panels(drawing: go.Figure) -> list[tuple[tuple[str, str], list[Any]]]:

@@ -6,14 +6,16 @@ import base64
 import struct
 import zlib
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import plotly.io as pio
 import pytest
 
 from tos_notebook.common.histogram import Histogram
 from tos_notebook.errors import ConfigError
 from tos_notebook.events import WeightsMeasured
-from tos_notebook.telemetry.heat import VIRIDIS, heat_image
+from tos_notebook.telemetry.heat import MISSING, VIRIDIS, heat_image
 from tos_notebook.telemetry.weights import SHOWN, densities, weights_figure
 from tos_notebook.training.observers.histograms import BINS, SAMPLE, histograms
 
@@ -48,14 +50,19 @@ def measured(samples: int, scale: float) -> WeightsMeasured:
     return WeightsMeasured(0.0, samples, histograms(tensors), {})
 
 
-def test_a_heat_map_without_scripts_has_its_columns_where_they_were_measured() -> None:
-    """The samples are at uneven distances, and values grow upwards."""
-    trace = SimpleNamespace(x=[0, 10, 100], y=[1.0, 2.0], z=[[1, 0, 0], [0, 0, 4]])
-    image = base64.b64decode(heat_image(trace).removeprefix("data:image/png;base64,"))
+def pixels_of(uri: str) -> Any:
+    image = base64.b64decode(uri.removeprefix("data:image/png;base64,"))
     width, height = struct.unpack(">II", image[16:24])
     start = image.index(b"IDAT") + 4
     rows = np.frombuffer(zlib.decompressobj().decompress(image[start:]), np.uint8)
-    pixels = rows.reshape(height, 1 + 3 * width)[:, 1:].reshape(height, width, 3)
+    return rows.reshape(height, 1 + 3 * width)[:, 1:].reshape(height, width, 3)
+
+
+def test_a_heat_map_without_scripts_has_its_columns_where_they_were_measured() -> None:
+    """The samples are at uneven distances, and values grow upwards."""
+    trace = SimpleNamespace(x=[0, 10, 100], y=[1.0, 2.0], z=[[1, 0, 0], [0, 0, 4]])
+    pixels = pixels_of(heat_image(trace))
+    height, width, _ = pixels.shape
     dark, bright = VIRIDIS[0].tolist(), VIRIDIS[-1].tolist()
     assert height == 2
     assert pixels[0, 0].tolist() == pixels[1, -1].tolist() == dark
@@ -63,6 +70,33 @@ def test_a_heat_map_without_scripts_has_its_columns_where_they_were_measured() -
     # The last column reaches half way to the one before.
     assert [pixels[0, width * part // 100].tolist() for part in (50, 60)] == [dark, bright]
     assert pixels[1, 0].tolist() not in (dark, bright)
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_not_a_number_is_gray_and_leaves_the_rest_of_a_heat_map_as_it_is() -> None:
+    trace = SimpleNamespace(x=[0, 10], y=[1.0, 2.0], z=[[np.nan, 0], [0, 4]])
+    pixels = pixels_of(heat_image(trace))
+    assert pixels[1, 0].tolist() == [MISSING] * 3
+    assert pixels[0, 0].tolist() == pixels[1, -1].tolist() == VIRIDIS[0].tolist()
+    assert pixels[0, -1].tolist() == VIRIDIS[-1].tolist()
+    nothing = SimpleNamespace(x=[0, 10], y=[1.0], z=[[np.nan, np.nan]])
+    assert np.unique(pixels_of(heat_image(nothing))).tolist() == [MISSING]
+
+
+def test_the_still_picture_says_how_many_heat_maps_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown: list[dict[str, str]] = []
+    shell = SimpleNamespace(display_pub=SimpleNamespace(publish=shown.append))
+    monkeypatch.setattr("tos_notebook.telemetry.pictured.ipython_shell", lambda: shell)
+    monkeypatch.setattr(pio.renderers, "default", "plotly_mimetype")
+    looks = [measured(0, 1.0), measured(100, 2.0)]
+    weights_figure(looks, ["w1", "w2"]).show()
+    weights_figure(looks, ["w1"]).show()
+    several, one = shown
+    assert several["text/plain"] == "w1; w2 over samples. Shown: 2 heat maps."
+    assert f'alt="{several["text/plain"]}"' in several["text/html"]
+    assert one["text/plain"] == "w1 over samples. Shown: 1 heat map."
 
 
 def test_the_widest_parameters_are_shown_unless_some_are_named() -> None:
