@@ -161,6 +161,7 @@ def test_callbacks_validation_and_mlflow_continue_where_the_run_was(
         ).wait(LIMIT)
     assert resumed.status.notes == ()
     assert resumed.settings.learning_rate == 0.25
+    assert resumed.own_rate == run.own_rate == tos.runs(uri, spark=spark_context)[0].own_rate > 0
     assert resumed.history.groupby("epoch")["samples"].sum().tolist() == [len(x)] * EPOCHS
     assert begun == [True]
     assert [epoch for epoch, _ in epochs] == list(range(epochs[0][0], EPOCHS))

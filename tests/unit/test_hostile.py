@@ -168,6 +168,7 @@ class CardRun(FakeRun):
         self.history = pd.DataFrame({"epoch": [1], "loss": [0.5], "samples": [10]})
         row = {"time": 1.0, "epoch": 1, "samples": 10, text: 0.25}
         self.validation = pd.DataFrame([row])
+        self.own_rate = None
         self.events = Rows()
         combiner: Any = text
         self.settings = replace(SETTINGS, combiner=combiner)

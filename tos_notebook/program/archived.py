@@ -25,6 +25,8 @@ class SavedProgram(Program):
         The data's that it was exported for.
     model : Program, optional
         The same model, made again: where parameters are written to, and what evaluates them.
+    learning_rate : float, optional
+        That it was saved with, where it is known.
 
     Raises
     ------
@@ -37,13 +39,17 @@ class SavedProgram(Program):
     """
 
     def __init__(
-        self, archive: Path, columns: Sequence[ColumnType], model: Program | None = None
+        self,
+        archive: Path,
+        columns: Sequence[ColumnType],
+        model: Program | None = None,
+        learning_rate: float | None = None,
     ) -> None:
         super().__init__()
         spec = read_spec(archive)
         self.kind, self.feeds = spec.kind, spec.feeds
         self.layout, self.optimizer_state = spec.layout, spec.optimizer_state
-        self._learning_rate, self._frozen = spec.learning_rate, spec.frozen
+        self._has_rate, self._rate, self._frozen = spec.learning_rate, learning_rate, spec.frozen
         self.gradients, self._scales_loss = spec.gradients, spec.scales_loss
         self.sessions = spec.sessions
         model = model.for_gradients() if model is not None and spec.gradients else model
@@ -107,7 +113,12 @@ class SavedProgram(Program):
     @property
     def has_learning_rate(self) -> bool:
         """See `Program.has_learning_rate`."""
-        return self._learning_rate
+        return self._has_rate
+
+    @property
+    def learning_rate(self) -> float | None:
+        """See `Program.learning_rate`: as it was saved."""
+        return self._rate
 
     @property
     def scales_loss(self) -> bool:

@@ -30,6 +30,10 @@ class Comparable(Protocol):
         """What it is called."""
 
     @property
+    def own_rate(self) -> float | None:
+        """The learning rate of its program, where that is a known number."""
+
+    @property
     def history(self) -> pd.DataFrame:
         """Every milestone so far."""
 
@@ -80,11 +84,9 @@ def _name_combiners(found: Sequence[dict[str, object]]) -> None:
 
 def _own_rate(run: Comparable) -> dict[str, object]:
     """Return the learning rate of its program, where that is in force and known."""
-    program = getattr(run, "program", None)
-    rate = getattr(run, "own_rate", None) if program is None else program.learning_rate
-    if rate is None or run.settings.learning_rate is not None:
+    if run.own_rate is None or run.settings.learning_rate is not None:
         return {}
-    return {"learning_rate": _round(rate)}
+    return {"learning_rate": _round(run.own_rate)}
 
 
 def _steered(run: Comparable) -> dict[str, object]:

@@ -365,7 +365,7 @@ def _program(folder: Folder, saved: Checkpoint, own: Program | None) -> SavedPro
     with temporary.directory("tos-resume-") as directory:
         archive = Path(directory, PROGRAM)
         archive.write_bytes(content)
-        return SavedProgram(archive, saved.origin.columns, own)
+        return SavedProgram(archive, saved.origin.columns, own, saved.origin.rate)
 
 
 def _data(

@@ -60,6 +60,8 @@ class Run(SteeredRun):
     program : Program
     has_learning_rate : bool
         Whether the learning rate can be set while training.
+    own_rate : float or None
+        The learning rate that its program has brought along, where that is a known number.
     uri : str or None
         Where its checkpoints are, for `tos_notebook.resume`; None if it has none.
     chaos_log : tuple of Rule
@@ -71,6 +73,7 @@ class Run(SteeredRun):
         self.number, self.run_id, self.master = parts.number, parts.run_id, parts.master
         self.name, self.slots = parts.name, parts.plan.slots
         self.program, self.has_learning_rate = parts.program, parts.program.has_learning_rate
+        self.own_rate = parts.program.learning_rate
         self.uri = None if parts.checkpointer is None else parts.checkpointer.folder.storage.uri
 
     if not TYPE_CHECKING:

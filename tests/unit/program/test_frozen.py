@@ -112,6 +112,13 @@ def test_a_frozen_layer_that_changes_itself_is_refused() -> None:
     assert [v for k, v in lone.tensors.items() if k.endswith("calls")] == [3]
 
 
+def test_a_saved_program_has_the_learning_rate_that_it_was_saved_with() -> None:
+    program = capture(headed(base()))
+    archive = program.export(COLUMNS)
+    assert SavedProgram(archive, COLUMNS, learning_rate=0.25).learning_rate == 0.25
+    assert SavedProgram(archive, COLUMNS).learning_rate is None
+
+
 def test_a_saved_run_goes_on_with_a_model_of_the_same_frozen_weights_only() -> None:
     model = headed(base())
     program = capture(model)

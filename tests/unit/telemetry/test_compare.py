@@ -27,7 +27,7 @@ class FakeRun:
     name: str | None = None
     told: tuple[Event, ...] = ()
     loss: float = 0.5
-    program: Any = None
+    own_rate: float | None = None
 
     @property
     def run_id(self) -> str:
@@ -163,9 +163,7 @@ def test_loss_and_speed_are_those_of_views_and_lists() -> None:
 
 @dataclass(eq=False)
 class FakeSavedRun(FakeRun):
-    """Knows the combiner by its name, and the program's rate by what was saved."""
-
-    own_rate: float | None = None
+    """Knows the combiner by its name."""
 
     @property
     def run(self) -> str:
@@ -173,7 +171,7 @@ class FakeSavedRun(FakeRun):
 
 
 def test_a_saved_run_with_equal_settings_looks_equal() -> None:
-    live = FakeRun(1, program=SimpleNamespace(learning_rate=0.1), name="live")
+    live = FakeRun(1, own_rate=0.1, name="live")
     kept: Any = replace(SETTINGS, combiner="dynsgd")
     saved = FakeSavedRun(2, settings=kept, name="saved", own_rate=0.1)
     assert not {"learning_rate", "combiner"} & {*tos_notebook.compare(live, saved).table}
@@ -195,11 +193,10 @@ def test_a_combiner_is_called_by_its_name_unless_two_of_one_name_differ() -> Non
 
 
 def test_a_rate_that_the_program_brings_is_compared_as_a_number() -> None:
-    brought, unknown = SimpleNamespace(learning_rate=0.1), SimpleNamespace(learning_rate=None)
     steered = replace(SETTINGS, learning_rate=0.1)
-    runs = FakeRun(1, program=brought), FakeRun(2, settings=steered, program=brought)
+    runs = FakeRun(1, own_rate=0.1), FakeRun(2, settings=steered, own_rate=0.1)
     assert "learning_rate" not in tos_notebook.compare(*runs).table
-    table = tos_notebook.compare(runs[0], FakeRun(3, program=unknown)).table
+    table = tos_notebook.compare(runs[0], FakeRun(3)).table
     assert table["learning_rate"].tolist() == ["0.1", "the program's own"]
 
 

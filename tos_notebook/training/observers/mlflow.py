@@ -22,11 +22,11 @@ from ...events import (
     Validated,
 )
 from ...program.export.base import Program
-from ...readable import free_name
+from ...readable import few_digits, free_name
 from ...telemetry.mlflow import MLflow, MLflowLog, active_run, require_mlflow
 from ...telemetry.window import Window
 from ..results.card import versions
-from ..results.report import own_rate
+from ..results.report import known_rate, own_rate
 from ..results.save import ENDINGS
 from ..results.view import RunView
 from .base import Maker, RunContext
@@ -181,7 +181,8 @@ def _params(run: RunView, event: RunStarted | RunResumed) -> Mapping[str, object
     settings = run.settings.by_name
     del settings["chaos"]
     if settings["learning_rate"] is None:
-        settings["learning_rate"] = own_rate(run.settings)
+        rate = known_rate(run)
+        settings["learning_rate"] = own_rate(run.settings) if rate is None else few_digits(rate)
     data = {"epochs": event.epochs, "partitions": event.partitions, "rows": event.samples}
     program = {"program": run.program.summary, "master": run.master}
     return settings | data | program | {f"version.{n}": version for n, version in versions()}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...chaos.rules import describe
-from ...readable import counted
+from ...readable import counted, few_digits
 from ...steering.sync import interval_text
 from .settings import RunSettings
 from .view import RunView
@@ -25,6 +25,19 @@ OWN_STEP = "the strategy's step size"
 def own_rate(settings: RunSettings) -> str:
     """Return what a learning rate is called that was not set, as under these settings."""
     return OWN_STEP if "step_size" in settings.own else OWN_RATE
+
+
+def known_rate(run: RunView) -> float | None:
+    """Return the learning rate that is in force, set or the program's own, where it is a number."""
+    given = run.settings.learning_rate
+    return run.own_rate if given is None and own_rate(run.settings) == OWN_RATE else given
+
+
+def _rate_text(run: RunView) -> str:
+    rate, own = known_rate(run), own_rate(run.settings)
+    if rate is None:
+        return own
+    return f"{few_digits(rate)} ({own})" if run.settings.learning_rate is None else few_digits(rate)
 
 
 def run_facts(run: RunView, optimizer_state: str) -> dict[str, str]:
@@ -49,7 +62,7 @@ def run_facts(run: RunView, optimizer_state: str) -> dict[str, str]:
 def setting_facts(run: RunView, optimizer_state: str) -> dict[str, str]:
     """Return the settings of a run, by name for people; parameters as of `run_facts`."""
     settings = run.settings
-    rate, interval = settings.learning_rate, settings.sync_interval
+    interval = settings.sync_interval
     every = {}
     if interval is not None:
         batches = counted(interval, "batch", "batches")
@@ -60,7 +73,7 @@ def setting_facts(run: RunView, optimizer_state: str) -> dict[str, str]:
         **every,
         **({} if settings.lockstep else {"Sync mode": settings.sync}),
         "Codec": settings.codec,
-        "Learning rate": own_rate(settings) if rate is None else str(rate),
+        "Learning rate": _rate_text(run),
         "Batch size": str(settings.batch_size),
         "Optimizer state": optimizer_state,
         "Chaos": describe(run.chaos_log) if run.chaos_log else "none",

@@ -24,6 +24,7 @@ class RunView(Protocol):
     name: str | None
     master: str
     program: Program
+    own_rate: float | None
     chaos_log: tuple[Rule, ...]
 
     @property

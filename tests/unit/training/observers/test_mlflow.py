@@ -35,6 +35,7 @@ class FakeRun:
         self.name: str | None = None
         self.state, self.status = "running", status()
         self.settings = SETTINGS
+        self.own_rate: float | None = None
 
     def model_card(self, path: Path) -> None:
         path.write_text("# Card")
@@ -104,6 +105,14 @@ def test_a_run_that_failed_is_failed_there(client: Any) -> None:
     assert (found.info.run_name, found.info.status) == ("run-1", "FAILED")
     # A resumed run goes on where it was.
     assert [step for step, _ in curve(client, found.info.run_id, "loss")] == [520, 530]
+
+
+def test_a_rate_that_the_program_brings_is_logged_as_a_number(client: Any) -> None:
+    tracked = Tracked(True)
+    tracked.run.own_rate = 0.01
+    tracked.train()
+    tracked.tracker.finish(last=False)
+    assert only_run(client).data.params["learning_rate"] == "0.01"
 
 
 def test_the_notebooks_own_run_is_used_and_left_open(client: Any) -> None:

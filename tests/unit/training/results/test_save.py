@@ -90,6 +90,7 @@ def test_the_report_says_of_the_settings_what_the_model_card_says() -> None:
         settings=replace(SETTINGS, sync_interval=5),
         chaos_log=(),
         program=SimpleNamespace(summary="a model"),
+        own_rate=None,
         master="local[2]",
     )
     of_card, of_report = setting_facts(run, "keep"), run_facts(run, "keep")
@@ -99,15 +100,24 @@ def test_the_report_says_of_the_settings_what_the_model_card_says() -> None:
     assert of_card["Learning rate"] == "the program's own"
 
 
+def test_the_learning_rate_is_a_number_where_it_is_known() -> None:
+    run: Any = SimpleNamespace(settings=SETTINGS, chaos_log=(), own_rate=0.0010000000474974513)
+    assert setting_facts(run, "keep")["Learning rate"] == "0.001 (the program's own)"
+    run.settings = replace(SETTINGS, learning_rate=0.01 * 0.9)
+    assert setting_facts(run, "keep")["Learning rate"] == "0.009"
+    run.settings = SAMPLED
+    assert setting_facts(run, "keep")["Learning rate"] == "the strategy's step size"
+
+
 def test_of_steps_made_together_no_combiner_and_no_sync_mode_is_reported() -> None:
-    run: Any = SimpleNamespace(settings=TOGETHER, chaos_log=())
+    run: Any = SimpleNamespace(settings=TOGETHER, chaos_log=(), own_rate=None)
     facts = setting_facts(run, "keep")
     assert facts["Strategy"] == "allreduce (of gradients, algorithm ring, chosen by auto)"
     assert facts["Exchange every"] == "1 batch"
     run.settings = replace(SETTINGS, sync_interval=federated(4, 2)["sync_interval"])
     assert setting_facts(run, "keep")["Exchange every"] == "whole epoch"
     assert not {"Combiner", "Sync mode"} & set(facts)
-    sampled: Any = SimpleNamespace(settings=SAMPLED, chaos_log=())
+    sampled: Any = SimpleNamespace(settings=SAMPLED, chaos_log=(), own_rate=None)
     of_samples = setting_facts(sampled, "keep")
     assert "Exchange every" not in of_samples
     assert of_samples["Learning rate"] == "the strategy's step size"
