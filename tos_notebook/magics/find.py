@@ -233,7 +233,7 @@ def keras_model(names: Names) -> Any:
     if defined and not found:
         name = next(iter(defined))
         raise CaptureError(
-            f"The Keras model {name} is not compiled. Call {name}.compile(optimizer, loss) in the "
+            f"The Keras model {name!r} is not compiled. Call its compile(optimizer, loss) in the "
             "cell, or name another model with --model."
         )
     found = found or names.found(is_compiled)

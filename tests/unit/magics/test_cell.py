@@ -152,7 +152,7 @@ def test_keras_model_without_compile(cells: Cells, engine: Engine) -> None:
     # An older session is not what this cell is about.
     cells("import tensorflow as tf\nsess = tf.compat.v1.Session(graph=tf.Graph())")
     output = cells.fails(TRAIN + KERAS.format("net").replace("net.compile", "#"))
-    assert "net is not compiled. Call net.compile" in output
+    assert "The Keras model 'net' is not compiled. Call its compile(optimizer, loss)" in output
 
 
 def test_names_of_the_cell_are_in_the_notebook_and_its_last_value_is_shown(
