@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping
 from html import escape
 from itertools import zip_longest
-from typing import Any
+from typing import Any, Self
 
 from ..readable import few_digits
 
@@ -20,7 +20,7 @@ NARROW = 12
 class Rows(list[dict[str, Any]]):
     """A list of dicts with the same keys, which shows as a table in a cell and in a terminal."""
 
-    def head(self, n: int = 5) -> Rows:
+    def head(self, n: int = 5) -> Self:
         """Return the first rows, as a table again.
 
         Parameters
@@ -28,7 +28,7 @@ class Rows(list[dict[str, Any]]):
         n : int
             Rows at most. Below 0, all rows but the last ``-n``, as for a DataFrame.
         """
-        return Rows(self[:n])
+        return type(self)(self[:n])
 
     def _texts(self) -> list[list[str]]:
         """Return the names of the columns, and the rows, as text."""

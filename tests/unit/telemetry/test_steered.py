@@ -110,6 +110,15 @@ def test_a_schedule_is_one_record_however_long_it_sets_rates(source: str) -> Non
     assert (row["state"], row["seconds"], row["since"]) == ("in force", 1.0, 1.5)
 
 
+def test_commands_are_a_data_frame_when_asked_and_so_are_the_first_of_them() -> None:
+    rows = told(STARTED, *(CommandAccepted(11.0, "set", f"sync_interval={n}") for n in (1, 2)))
+    frame = rows.to_pandas()
+    assert list(frame.columns) == [*rows[0]]
+    assert frame["detail"].tolist() == ["sync_interval=1", "sync_interval=2"]
+    assert len(rows.head(1).to_pandas()) == 1
+    assert len(told(STARTED).to_pandas()) == 0
+
+
 def test_the_latest_are_kept() -> None:
     events = [CommandAccepted(11.0 + n, "set", f"sync_interval={n}") for n in range(1, MOST + 9)]
     rows = told(STARTED, *events)
