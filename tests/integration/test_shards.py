@@ -114,6 +114,15 @@ def test_a_run_moves_into_shards_and_back_and_continues_from_a_checkpoint(
     assert resumed.parameters()["total"][1] > run.parameters()["total"][1]
 
 
+def test_a_run_without_shards_continues_without(
+    train: Train, tmp_path: Path, spark_context: Any
+) -> None:
+    options: dict[str, Any] = {**SHARDED, "strategy": "ps", "checkpoint_dir": f"file:{tmp_path}"}
+    run = train(counter(), **options).run((VALUES,), partitions=1, epochs=1, checkpoint_every=500)
+    with pytest.raises(ConfigError, match=r"run.swap_strategy\('ps:shards=2'\)"):
+        tos.resume(run.uri, epochs=2, shards=2, spark=spark_context)
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [

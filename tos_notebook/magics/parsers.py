@@ -301,6 +301,8 @@ def _resume() -> Parser:
     parser.add("--model", kind="model", **NAME, help=text)
     text = "the run's combiner, if it is your own"
     parser.add("--combiner", kind="combiner", **NAME, help=text)
+    text = "shards that have the parameters from now on, if the run has some; as before by default"
+    parser.add("--shards", **COUNT, help=text)
     for option in OFFERED.values():
         if option.name in RESUMABLE:
             _option(parser, option, **_RESUMED.get(option.name, {}))

@@ -126,6 +126,8 @@ class RunLauncher(Launcher):
             given["program"] = names.get("--model", options.model)
         if options.combiner:
             given["combiner"] = find.combiner(space, options.combiner)
+        if options.shards is not None:
+            given["shards"] = options.shards
         if options.learning_rate:
             variable, given["learning_rate"] = arguments.learning_rate(names, options.learning_rate)
             if variable is not None:

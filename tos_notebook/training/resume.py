@@ -50,6 +50,7 @@ from .options import (
     subset,
 )
 from .parts import Resumed
+from .resharded import with_shards
 from .run import Run
 from .session import TrainingSession
 from .summaries import active_run, summaries
@@ -65,6 +66,7 @@ def resume(
     spark: Any = None,
     program: Any = None,
     combiner: Any = None,
+    shards: int | None = None,
     server_host: str | None = None,
     server_port: int | None = None,
     **options: Any,
@@ -102,6 +104,8 @@ def resume(
         trains all the same, by the program that was saved; `Run.parameters` returns the values.
     combiner : Combiner, class or function, optional
         The run's own combiner, if it is none of the built-in ones.
+    shards : int, optional
+        How many shards have the parameters from now on, of a run that has some.
     server_host : str, optional
     server_port : int, optional
         As for `TrainingSession`.
@@ -135,6 +139,8 @@ def resume(
     captured = None if program is None else capture(program)
     with announced(files):
         found = ask(files, partial(_found, sc, uri, combiner, captured))
+    saved, settings = with_shards(found.chosen.saved, found.chosen.settings, shards)
+    found = found._replace(chosen=found.chosen._replace(saved=saved, settings=settings))
     origin = _origin(found.chosen.saved, options)
     session = _session(spark, found, origin, server_host, server_port)
     try:

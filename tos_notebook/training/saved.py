@@ -137,10 +137,12 @@ class SavedRun(RunSummary):
         spark: Any = None,
         program: Any = None,
         combiner: Any = None,
+        shards: int | None = None,
         **options: Any,
     ) -> Run:
         """Continue the run. Parameters are those of `tos_notebook.resume`."""
-        return resume(self.uri, data, spark=spark, program=program, combiner=combiner, **options)
+        own = {"program": program, "combiner": combiner, "shards": shards}
+        return resume(self.uri, data, spark=spark, **own, **options)
 
     def _told(self) -> History:
         history = History()

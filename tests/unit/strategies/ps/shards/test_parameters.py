@@ -16,7 +16,10 @@ from tos_notebook.coordination.coordinator import Coordinator
 from tos_notebook.coordination.server import WorkerHandler
 from tos_notebook.errors import CheckpointError, ClusterUnreachable, SessionClosed, TosError
 from tos_notebook.layout import Layout, ParameterSpec
+from tos_notebook.strategies.ps.center import Center
+from tos_notebook.strategies.ps.push import Push
 from tos_notebook.strategies.ps.shards.parameters import ShardedParameters
+from tos_notebook.strategies.ps.shards.slices import stripe_length
 from tos_notebook.testing.side_threads import SideThreads
 from tos_notebook.transport.auth import new_secret
 from tos_notebook.transport.inproc import InprocListener, connect_inproc
@@ -36,14 +39,16 @@ def _none() -> Coordinator:
 
 
 @contextmanager
-def sharded(combiner: Combiner, lost: list[TosError]) -> Iterator[ShardedParameters]:
-    """Return parameters that two threads can have; nothing of them is left afterwards."""
+def sharded(
+    combiner: Combiner, lost: list[TosError], count: int = 2
+) -> Iterator[ShardedParameters]:
+    """Return parameters that threads can have; nothing of them is left afterwards."""
     before = set(threading.enumerate())
     beside = SideThreads(lambda: connect_inproc(listener), new_secret())
     listener = InprocListener(lambda peer: WorkerHandler(_none, beside.services))
     listener.start()
     parameters = ShardedParameters(
-        LAYOUT, filled(1), combiner, 2, 1 << 20, lambda: beside, lost.append
+        LAYOUT, filled(1), combiner, count, 1 << 20, lambda: beside, lost.append
     )
     yield parameters
     parameters.close()
@@ -125,3 +130,21 @@ def test_a_start_ends_with_the_run() -> None:
     with sharded(Downpour(), []) as parameters:
         parameters.serve(lambda: False)
         assert _values(parameters) == [1, 1]
+
+
+def test_another_number_of_shards_takes_over_what_a_combiner_keeps() -> None:
+    initial = filled(1)
+    center = Center(LAYOUT, initial, FedAdam(), stripe_length(LAYOUT, 1 << 20))
+    update = filled(2)
+    center.merge(update, Push(0, 0, 1, 1, 1, "delta"))
+    copied = center.snapshot()
+    for count in (1, 3):
+        with sharded(FedAdam(), [], count) as parameters:
+            parameters.restore(copied)
+            parameters.serve(onward)
+            found = parameters.copy(lambda: None)
+            np.testing.assert_array_equal(found.center, copied.center)
+            assert found.version == 1
+            assert found.state["stripes"] == copied.state["stripes"]
+            both = zip(found.arrays, copied.arrays, strict=True)
+            assert all(np.array_equal(one, other) for one, other in both)
