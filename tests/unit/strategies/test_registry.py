@@ -100,3 +100,5 @@ def test_the_number_of_shards_stands_behind_the_name() -> None:
     assert strategy == ParameterServer(shards=4)
     assert strategy.tasks == 4
     assert as_strategy("ps").tasks == 0
+    assert strategy.exact_settings().shown()["shards"] == 4
+    assert "shards" not in as_strategy("ps").exact_settings().shown()

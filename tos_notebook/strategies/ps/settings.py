@@ -88,7 +88,8 @@ class ServerSettings:
 
     def shown(self) -> dict[str, Any]:
         """See `StrategySettings.shown`."""
-        return {"codec": str(self.codec), "combiner": self.combiner}
+        own = {"shards": self.shards} if self.shards else {}
+        return {"codec": str(self.codec), "combiner": self.combiner} | own
 
 
 def settings_in(settings: Settings) -> ServerSettings:
