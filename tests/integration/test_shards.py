@@ -127,7 +127,7 @@ def test_a_run_without_shards_continues_without(
     ("options", "says"),
     [
         ({"strategy": "ps:shards=2"}, "shards: expected fewer than Spark runs tasks at once"),
-        ({"combiner": "multikrum"}, "multikrum looks at whole parameters"),
+        ({"combiner": "multikrum"}, "multikrum is called with whole parameters"),
     ],
 )
 def test_what_shards_cannot_do_is_said_before_anything_starts(

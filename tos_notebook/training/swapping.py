@@ -77,9 +77,9 @@ def _require_slots(run: Lifecycle, strategy: Strategy) -> None:
     partitions = run.epochs.source.partitions if asked is None else asked[0]
     if strategy.tasks and min(partitions, slots) + strategy.tasks > slots:
         raise ConfigError(
-            f"strategy: {strategy.tasks} shards need as many slots beside {partitions} workers, "
-            f"and Spark runs {slots} tasks at once. Repartition first, such as "
-            f"run.set(partitions={max(1, slots - strategy.tasks)})."
+            f"strategy: expected {strategy.tasks} free slots for shards beside the workers, of "
+            f"which there are {partitions}; Spark runs {slots} tasks at once. Take fewer shards, "
+            "or repartition first, into fewer partitions."
         )
 
 

@@ -46,8 +46,9 @@ class ServerSettings:
         """See `StrategySettings.check`."""
         if self.shards and (not self.combiner.striped or prepares(self.combiner)):
             raise ConfigError(
-                f"Combiner {self.combiner.name} looks at whole parameters, of which each shard has "
-                "a part. Choose one that works element by element, or train with strategy='ps'."
+                f"Combiner {self.combiner.name} is called with whole parameters, of which each "
+                "shard has a part. Choose one that works element by element, such as dynsgd, or "
+                "train with strategy='ps'."
             )
         if self.combiner.one_step and sync_interval != 1:
             raise ConfigError(
@@ -67,7 +68,7 @@ class ServerSettings:
         if self.shards and chosen is not None and describe(chosen, MADE) is None:
             raise ConfigError(
                 f"combiner: expected one of tos_notebook.combiners, which shards know by name; got "
-                f"{chosen.name}, one of your own. Start the run with it."
+                f"{chosen.name}, one of your own. Choose one of those, or train with strategy='ps'."
             )
         return replace(self, **changes)
 
