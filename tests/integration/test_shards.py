@@ -62,7 +62,7 @@ def test_a_shard_that_is_killed_comes_back_and_every_batch_counts_once(train: Tr
     assert not Path(f"/proc/{killed[0]}").exists()
 
 
-def test_a_worker_that_is_killed_between_its_shard_and_the_driver_counts_once(
+def test_a_worker_that_is_killed_in_mid_epoch_loses_no_batch_and_none_counts_twice(
     train: Train,
 ) -> None:
     watch, killed = Watch(), list[int]()

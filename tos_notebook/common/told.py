@@ -15,7 +15,7 @@ from ..readable import ipython_shell
 from .console import is_noninteractive
 
 SOON = 1.0
-"""Seconds after which somebody who waits is told."""
+"""Seconds after which the line comes."""
 
 _telling = threading.Lock()
 """Held by the outermost call, which speaks for those inside it."""
@@ -25,7 +25,7 @@ _telling = threading.Lock()
 def told(doing: str, done: str) -> Iterator[None]:
     """Say what happens, where the block takes longer than a second, and at its end how long.
 
-    Nothing is said in a script, a batch job or a thread: nobody waits there.
+    Scripts, batch jobs and threads stay quiet.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class _Line:
 
 
 def _place() -> Callable[[str], Callable[[str], object]] | None:
-    """Return what shows a line and returns what replaces it; None where nobody looks."""
+    """Return what shows a line and returns what replaces it; None in a script or a thread."""
     if is_noninteractive() or threading.current_thread() is not threading.main_thread():
         return None
     shell = ipython_shell()
