@@ -39,6 +39,9 @@ watchers.append(lambda run: run.chaos(tos.chaos.Pause(0.05, any=9)))
 """
 """Lets the workers of a kernel's runs wait in each milestone, and leave the cores to the page."""
 
+SPLASH = "@jupyterlab/apputils-extension:splash"
+"""JupyterLab's own: where it is hidden twice within 200 ms, it removes itself twice and raises."""
+
 NOTEBOOK_7 = "/static/notebook/notebook_core"
 """Jupyter Notebook's own script, which now and then raises while settings load."""
 
@@ -101,9 +104,9 @@ class Lab:
         return f"{self.address}/notebooks/{name}.ipynb?token={self.token}"
 
     @contextmanager
-    def without(self, extension: str) -> Iterator[None]:
-        """Let pages that open meanwhile go without an extension of the front end."""
-        self._disable(extension)
+    def without(self, *extensions: str) -> Iterator[None]:
+        """Let pages that open meanwhile go without extensions of the front end."""
+        self._disable(*extensions)
         try:
             yield
         finally:
@@ -113,7 +116,8 @@ class Lab:
         # The server reads the file again for each page.
         config = self.folder / ".config/labconfig/page_config.json"
         config.parent.mkdir(exist_ok=True)
-        config.write_text(json.dumps({"disabledExtensions": dict.fromkeys(extensions, True)}))
+        disabled = dict.fromkeys((SPLASH, *extensions), True)
+        config.write_text(json.dumps({"disabledExtensions": disabled}))
 
     def end_kernels(self, page: Any) -> None:
         """End all kernels."""
@@ -155,7 +159,9 @@ def started_lab(folder: Path) -> Iterator[Lab]:
         subprocess.Popen(command, env=environment, stderr=stream, cwd=folder) as server,
     ):
         try:
-            yield Lab(_address(server, log), token, folder)
+            lab = Lab(_address(server, log), token, folder)
+            with lab.without():
+                yield lab
         finally:
             end(server)
 
