@@ -1,7 +1,10 @@
 """Packaging. Installing needs neither node nor a C compiler, but makes use of the latter."""
 
 import re
+import subprocess
+from email.parser import HeaderParser
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from setuptools import Extension, find_packages, setup
 
@@ -15,6 +18,29 @@ def version() -> str:
     if found is None:
         raise RuntimeError('Expected a line __version__ = "..." in tos_notebook/_version.py.')
     return found[1]
+
+
+def addresses() -> dict[str, str]:
+    """Return where the project is, by what the checkout was cloned from; nothing if from a folder.
+
+    A source distribution says it as it was told.
+    """
+    told = ROOT / "PKG-INFO"
+    if told.is_file():
+        lines = HeaderParser().parsestr(told.read_text(encoding="utf-8")).get_all("Project-URL", [])
+        return dict(line.split(", ", 1) for line in lines)
+    command = ["git", "-C", str(ROOT), "remote", "get-url", "origin"]
+    try:
+        remote = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+    except OSError:
+        return {}
+    remote = re.sub(r"^(?:ssh://)?git@([\w.-]+)[:/]", r"https://\1/", remote)
+    found = urlsplit(remote)
+    if found.scheme != "https" or not found.hostname:
+        return {}
+    # Whatever stands before the host may be a password.
+    page = f"https://{found.hostname}{found.path.removesuffix('/').removesuffix('.git')}"
+    return {"Source": page, "Issues": f"{page}/issues"}
 
 
 def labextension() -> list[tuple[str, list[str]]]:
@@ -118,6 +144,7 @@ setup(
     long_description_content_type="text/markdown",
     license="BSD-3-Clause",
     author="The tos_notebook authors",
+    project_urls=addresses(),
     # 3.14 has no TensorFlow wheel yet.
     python_requires=">=3.11,<3.14",
     packages=find_packages(include=["tos_notebook", "tos_notebook.*"]),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
 import tarfile
 import zipfile
 from pathlib import Path
+
+import pytest
 
 from tests.packaging.built import ROOT, build_sdist, wheel_of
 from tos_notebook import __version__
@@ -55,6 +58,40 @@ def test_a_wheel_trains_in_an_environment_that_has_what_it_requires_alone(
 def test_the_source_distribution_says_how_it_is_cited(tmp_path: Path) -> None:
     with tarfile.open(build_sdist(tmp_path)) as opened:
         assert any(name.endswith("/CITATION.cff") for name in opened.getnames())
+
+
+def urls(folder: Path) -> list[str]:
+    """Return the addresses that a build of a folder would name."""
+    command = [sys.executable, "setup.py", "--quiet", "egg_info"]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    text = (folder / "tos_notebook.egg-info/PKG-INFO").read_text(encoding="utf-8")
+    return re.findall(r"^Project-URL: (.+)$", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("remote", "page"),
+    [
+        ("https://code.example/team/tos_notebook.git", "https://code.example/team/tos_notebook"),
+        ("https://me:secret@code.example/team/tos", "https://code.example/team/tos"),
+        ("git@code.example:team/tos_notebook.git", "https://code.example/team/tos_notebook"),
+        ("/somewhere/tos_notebook", None),
+    ],
+)
+def test_a_distribution_names_the_page_that_it_was_cloned_from_and_no_password(
+    remote: str, page: str | None, tmp_path: Path
+) -> None:
+    checkout, unpacked = tmp_path / "checkout", tmp_path / "unpacked"
+    for name in ("setup.py", "README.md", "tos_notebook/_version.py"):
+        for folder in (checkout, unpacked):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+    subprocess.run(["git", "init", "--quiet", checkout], check=True)
+    subprocess.run(["git", "-C", checkout, "remote", "add", "origin", remote], check=True)
+    expected = [] if page is None else [f"Issues, {page}/issues", f"Source, {page}"]
+    assert sorted(urls(checkout)) == expected
+    # As in a source distribution, of which `python -m build` makes the wheel.
+    shutil.copy(checkout / "tos_notebook.egg-info/PKG-INFO", unpacked / "PKG-INFO")
+    assert sorted(urls(unpacked)) == expected
 
 
 def test_the_citation_names_this_version() -> None:
