@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -15,7 +16,7 @@ from tests.unit.worker.support import until
 from tos_notebook.cluster.executors import slots
 from tos_notebook.events import MilestoneCommitted, WorkerJoined
 
-from . import counting
+from . import counting, moments
 from .clusters import Cluster
 from .kinds import PACE, SLOWER, Fault, Scene
 from .modes import Mode
@@ -84,6 +85,8 @@ class Outcome:
         The run's.
     error : str
         Empty if none.
+    away : float
+        Seconds until the run trained again when a shard was lost, the most; 0 if none was.
     """
 
     fault: str
@@ -94,6 +97,7 @@ class Outcome:
     seconds: float
     state: str
     error: str
+    away: float = 0.0
 
     @property
     def counts(self) -> tuple[tuple[float, float], tuple[float, float]]:
@@ -122,12 +126,13 @@ def play(case: Case, cluster: Cluster) -> Outcome:
     """Play a case; whatever goes wrong is part of its outcome."""
     fault, began = case.fault, perf_counter()
     got, expected, state, error = (0.0, 0.0), case.known or (0.0, 0.0), "none", ""
+    away = list[float]()
     try:
         alone = None
         if case.bits or case.mode.counts == "run":
             alone = _undisturbed(case, cluster)
             expected = case.known or counting.counted(alone)
-        run, watch, error = _train(case, cluster)
+        run, watch, error = _train(case, cluster, away)
         got, state = counting.counted(run), run.state
         if fault.loses:
             expected, error = _without(case, run, watch, error)
@@ -141,7 +146,8 @@ def play(case: Case, cluster: Cluster) -> Outcome:
     except Exception as problem:
         error = error or f"the cluster does not heal: {problem}"
     return Outcome(
-        fault.name, case.cluster, case.mode.name, expected, got, round(seconds, 1), state, error
+        *(fault.name, case.cluster, case.mode.name, expected, got),
+        *(round(seconds, 1), state, error, round(max(away, default=0.0), 1)),
     )
 
 
@@ -176,9 +182,9 @@ def _without(case: Case, run: tos.Run, watch: Watch, error: str) -> tuple[tuple[
 
 def _undisturbed(case: Case, cluster: Cluster) -> tos.Run:
     """Return a run to which nothing happens."""
-    sc = cluster.connect(case.fault.config)
+    sc = cluster.connect(case.fault.config, case.mode.shards)
     # What the case before has killed may not be back yet, and all partitions are trained at once.
-    until(lambda: slots(sc) >= cluster.slots, PATIENT)
+    until(lambda: slots(sc) >= cluster.slots + case.mode.shards, PATIENT)
     whole = replace(case, fault=replace(case.fault, prepare=None))
     with tempfile.TemporaryDirectory() as folder, _session(case, sc) as session:
         return _start(whole, session, sc, Path(folder)).wait(LIMIT)
@@ -206,11 +212,15 @@ def _start(
     )
 
 
-def _train(case: Case, cluster: Cluster) -> tuple[tos.Run, Watch, str]:
+def _train(case: Case, cluster: Cluster, away: list[float]) -> tuple[tos.Run, Watch, str]:
     """Train through the fault; return the run, which has ended, and what went wrong."""
     fault, watch = case.fault, Watch()
-    sc = cluster.connect(fault.config)
-    with tempfile.TemporaryDirectory() as folder, _session(case, sc) as session:
+    sc = cluster.connect(fault.config, case.mode.shards)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        moments.ending_shard(fault.ends, Path(folder)) if fault.ends else nullcontext(),
+        _session(case, sc) as session,
+    ):
         run = _start(case, session, sc, Path(folder), watch)
         error = ""
         try:
@@ -223,7 +233,7 @@ def _train(case: Case, cluster: Cluster) -> tuple[tos.Run, Watch, str]:
                 run.chaos(tos.chaos.Pause(pace, any=len(fault.sizes)))
             if not case.mode.jobs:
                 run.unpause()
-            fault.inject(Scene(cluster, run, watch, Path(folder), case.mode))
+            fault.inject(Scene(cluster, run, watch, Path(folder), case.mode, away))
             if run.active:
                 run.chaos()
             run.wait(LIMIT)

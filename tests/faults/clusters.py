@@ -24,17 +24,15 @@ SETTINGS = {
     "spark.driver.memory": "1g",
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
-    "spark.executor.instances": "2",
     "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.executorEnv.PYTHONPATH": str(ROOT),
     # As connect() does for local[N]: a worker that takes a dead one's place has TensorFlow at once.
     "spark.python.daemon.module": "tos_notebook.cluster.daemon",
-    "spark.cores.max": "2",
 }
 
 
-HOSTS = ("127.0.0.1", "127.0.0.2")
-"""Of the standalone nodes: Spark takes them for two machines."""
+HOSTS = tuple(f"127.0.0.{number}" for number in range(1, 5))
+"""Of the standalone nodes: Spark takes each for a machine."""
 
 REGISTERED = 60.0
 """Seconds for a node to register at Spark, with the executor on it."""
@@ -58,9 +56,11 @@ class Cluster:
     """
 
     slots = 2
+    """Of the workers."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
+        self._beside = 0
         self.servers: Any = None
         self.wire: Wire | None = None
         self._here = "127.0.0.1"
@@ -106,14 +106,29 @@ class Cluster:
         """What to connect to."""
         if self.kind in ("standalone", "wire"):
             return str(self.servers.master)
-        return {"local": "local[2,4]", "local-cluster": "local-cluster[2,1,1024]"}.get(
-            self.kind, self.kind
-        )
+        count = self.slots + self._beside
+        return {
+            "local": f"local[{count},4]",
+            "local-cluster": f"local-cluster[{count},1,1024]",
+        }.get(self.kind, self.kind)
 
-    def connect(self, config: Mapping[str, str]) -> Any:
-        """Return a Spark context with these settings beside our own; the present one if it fits."""
+    def connect(self, config: Mapping[str, str], beside: int = 0) -> Any:
+        """Return a Spark context; the present one if it fits.
+
+        Parameters
+        ----------
+        config : mapping of str
+            Settings beside our own.
+        beside : int
+            Slots beside the workers'.
+        """
+        if beside != self._beside:
+            self._beside = beside
+            self.heal()
         here = dict.fromkeys(("spark.driver.host", "spark.driver.bindAddress"), self._here)
-        wanted = {**SETTINGS, **here, **config}
+        count = str(self.slots + beside)
+        counts = {"spark.cores.max": count, "spark.executor.instances": count}
+        wanted = {**SETTINGS, **counts, **here, **config}
         if self.kind == "local":
             del wanted["spark.executor.memory"]
         if self._spark is not None and (self._config != wanted or self._is_stopped()):
@@ -124,7 +139,7 @@ class Cluster:
         sc = self._spark.sparkContext
         if self.kind == "standalone":
             # A node that was killed before has to register again.
-            until(lambda: slots(sc) >= self.slots, REGISTERED)
+            until(lambda: slots(sc) >= self.slots + beside, REGISTERED)
         return sc
 
     def _is_stopped(self) -> bool:
@@ -162,7 +177,7 @@ class Cluster:
         """Start anew what a case has killed."""
         if self.kind == "standalone":
             present = {node.host for node in self.servers.nodes if processes.alive(node.pid)}
-            for host in HOSTS:
+            for host in HOSTS[: self.slots + self._beside]:
                 if host not in present:
                     self.servers.add_node(host=host)
         elif self.kind == "wire":

@@ -14,6 +14,9 @@ import tos_notebook as tos
 
 Record = tuple[float]
 
+COUNTERS = 16
+"""Elements of two stripes."""
+
 
 def program() -> Any:
     """Return a model whose step of gradient descent adds the batch's sum, and 1.
@@ -24,19 +27,24 @@ def program() -> Any:
 
     `order`, which an optimizer with a state of its own draws to the sine of the rows, has other
     bits if batches come in another order, or one of them is applied to another state.
+
+    `counters` count batches, too: they are so many that each of two shards has some.
     """
     import tensorflow as tf
 
     v1 = tf.compat.v1
     with tf.Graph().as_default():
         rows = v1.placeholder(tf.float64, [None], name="rows")
+        counters = v1.get_variable("counters", initializer=np.zeros(COUNTERS))
         total = v1.get_variable("total", initializer=np.float64(0))
         batches = v1.get_variable("batches", initializer=np.float64(0))
         order = v1.get_variable("order", initializer=np.float64(0))
-        count = -(total * tf.reduce_sum(rows) + batches)
+        count = -(total * tf.reduce_sum(rows) + batches + tf.reduce_sum(counters))
         distance = tf.reduce_mean((order - tf.sin(rows)) ** 2) / 2
         step = tf.group(
-            v1.train.GradientDescentOptimizer(1.0).minimize(count, var_list=[total, batches]),
+            v1.train.GradientDescentOptimizer(1.0).minimize(
+                count, var_list=[counters, total, batches]
+            ),
             v1.train.MomentumOptimizer(0.1, 0.5).minimize(distance, var_list=[order]),
         )
         session = v1.Session()
@@ -45,9 +53,18 @@ def program() -> Any:
 
 
 def counted(run: tos.Run) -> tuple[float, float]:
-    """Return what a run's center has counted: the sum of all rows, and the batches."""
-    found = {name.split(":")[0]: float(value) for name, value in run.parameters().items()}
-    return found["total"], found["batches"]
+    """Return what a run's center has counted: the sum of all rows, and the batches.
+
+    Raises
+    ------
+    ValueError
+        Parts of the parameters have counted other batches.
+    """
+    found = {name.split(":")[0]: value for name, value in run.parameters().items()}
+    batches = float(found["batches"])
+    if not (found["counters"] == batches).all():
+        raise ValueError(f"Expected {batches:g} batches in each part, got {found['counters']}.")
+    return float(found["total"]), batches
 
 
 def expected(sizes: Sequence[int], batch_size: int, epochs: int) -> tuple[float, float]:

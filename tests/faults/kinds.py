@@ -16,6 +16,7 @@ from tests.support.watching import Watch
 from tests.unit.worker.support import until
 from tos_notebook.events import (
     EpochFinished,
+    JobRestarted,
     MilestoneCommitted,
     Stalled,
     StallEnded,
@@ -26,7 +27,7 @@ from tos_notebook.events import (
 )
 
 from . import counting, moments, processes
-from .modes import APART, CONTINUES, MESHED, MODES, WAITS, Mode
+from .modes import APART, CONTINUES, IN_DRIVER, MESHED, MODES, SHARDED, WAITS, Mode
 from .network import THERE
 
 CLUSTERS = ("local-cluster", "standalone", "yarn")
@@ -34,8 +35,11 @@ ALL = ("local", *CLUSTERS, "wire")
 CUT = 30.0
 LOST_TO_SPARK = 400.0
 """Seconds: Spark gives an executor up after 120 s of silence, and looks once a minute."""
+CUT_OFF = tuple(name for name in WAITS if name in IN_DRIVER)
 PACE = 0.04
 """Seconds that every worker stands still in each milestone, until the fault has been."""
+UNTIL_COPY = 200
+"""Milestones of that pace in which the driver copies the parameters of shards once more."""
 SLOWER = 5
 """Times the pace of workers whose milestone is a Spark job."""
 
@@ -63,10 +67,50 @@ class Scene:
     watch: Watch
     folder: Path
     mode: Mode
+    away: list[float] = field(default_factory=list)
+    """Seconds from the death of each shard until the run trained again."""
 
     def process(self, partition: int) -> int:
         """Return the Python worker that trains a partition."""
         return counting.process_of(self.folder, partition)
+
+    def shard(self, number: int) -> int:
+        """Return the Python worker that serves a shard."""
+        trainer: Any = self.run.parts.training.trainer
+        pid: int = trainer.parameters.commits.group.members()[number].pid
+        return pid
+
+    def end_shard(self, number: int, *others: int, process: int = 0) -> None:
+        """Kill a shard's Python worker, and other processes; wait until all partitions train again.
+
+        Parameters
+        ----------
+        number : int
+            The shard's.
+        others : int
+            Processes to kill as well.
+        process : int
+            The one to kill instead of the shard's own.
+        """
+        pid, mark, began = process or self.shard(number), self.watch.mark(), time.time()
+        processes.kill(pid, *others)
+        self.returned(mark, began)
+
+    def returned(self, since: int, began: float) -> None:
+        """Wait until a shard has been lost, and all partitions train again.
+
+        Parameters
+        ----------
+        since : int
+            A mark of the watch.
+        began : float
+            When it was lost, in seconds since 1970.
+        """
+        mark = self.watch.until(JobRestarted, since)
+        first = self.watch.until(MilestoneCommitted, mark)
+        self.away.append(self.watch.events[first - 1].time - began)
+        for partition in (0, 1):
+            self.trained(partition, mark)
 
     def mid_epoch(self, partition: int) -> int:
         """Wait until a partition is in mid-epoch, or in the midst of the run."""
@@ -120,6 +164,8 @@ class Fault:
     patience : float
         Seconds; see `TrainingSession.start`. Workers that may continue wait for longer, unless the
         fault is that one does not come back.
+    ends : str
+        The moment at which a shard ends itself; see `moments.OF_SHARDS`.
     """
 
     name: str
@@ -133,6 +179,7 @@ class Fault:
     shuffled: bool = False
     loses: bool = False
     patience: float = 10.0
+    ends: str = ""
 
     def rows(self, sc: Any, sizes: Sequence[int], folder: Path) -> Any:
         """Return the RDD to train on, with partitions of these sizes."""
@@ -304,6 +351,39 @@ def lose_node(scene: Scene) -> None:
     scene.trained(1, mark)
 
 
+def kill_shard(scene: Scene) -> None:
+    """Kill the Python worker of the second shard."""
+    scene.mid_epoch(1)
+    scene.end_shard(1)
+
+
+def kill_five_shards(scene: Scene) -> None:
+    """Kill five Python workers of shards, one after the other, and each after another copy."""
+    for number in range(5):
+        scene.mid_epoch(number % 2)
+        scene.end_shard(number % 2)
+        scene.trained(0, scene.watch.mark(), UNTIL_COPY)
+
+
+def kill_executor_of_shard(scene: Scene) -> None:
+    """Kill the JVM of the second shard's executor."""
+    scene.mid_epoch(1)
+    scene.end_shard(1, process=processes.executor_of(scene.shard(1)))
+
+
+def kill_shard_and_worker(scene: Scene) -> None:
+    """Kill the Python workers of a shard and of partition 1 at once."""
+    scene.mid_epoch(1)
+    scene.end_shard(0, scene.process(1))
+
+
+def lose_shard(scene: Scene) -> None:
+    """Wait until a shard has ended itself at a moment of a step, and all train again."""
+    fired = scene.folder / moments.FIRED
+    until(fired.exists, 120.0)
+    scene.returned(0, fired.stat().st_mtime)
+
+
 def take_detour(scene: Scene) -> None:
     """Wait until the run goes through the driver."""
     mark = scene.watch.until(StrategySwapped)
@@ -334,8 +414,11 @@ def _with(moment: str) -> tuple[str, ...]:
     """Return the modes whose steps have a moment."""
     if moment in ("reducing", "gathering"):
         return MESHED
+    if moment in ("left", "counted"):
+        return SHARDED
     together = (name for name, mode in MODES.items() if mode.together)
-    return tuple(name for name in together if moment != "reported" or not MODES[name].jobs)
+    served = tuple(name for name in together if moment != "reported" or not MODES[name].jobs)
+    return served if moment == "reported" else (*served, *SHARDED)
 
 
 FAULTS = {
@@ -365,6 +448,14 @@ FAULTS = {
             Fault(moment, die, modes=_with(moment), prepare=moments.Dies(moment))
             for moment in moments.PLACES
         ),
+        Fault("shard", kill_shard, modes=SHARDED),
+        Fault("5 shards", kill_five_shards, epochs=80, modes=SHARDED),
+        Fault("shard, worker", kill_shard_and_worker, modes=SHARDED),
+        Fault("shard's host", kill_executor_of_shard, CLUSTERS, modes=SHARDED),
+        *(
+            Fault(f"shard {moment}", lose_shard, modes=SHARDED, epochs=40, ends=moment)
+            for moment in moments.OF_SHARDS
+        ),
         Fault(
             "apart",
             take_detour,
@@ -372,8 +463,8 @@ FAULTS = {
             prepare=moments.never_reachable,
         ),
         Fault("parted", part, modes=("allreduce:auto",), epochs=80, prepare=moments.unreachable),
-        Fault("cut for 30 s", cut_wire, ("wire",), epochs=80),
-        Fault("cut for good", cut_for_good, ("wire",), epochs=80, modes=WAITS),
+        Fault("cut for 30 s", cut_wire, ("wire",), epochs=80, modes=IN_DRIVER),
+        Fault("cut for good", cut_for_good, ("wire",), epochs=80, modes=CUT_OFF),
         # Spark never runs a copy on the host of the first attempt: the others have one host.
         Fault("speculation", speculate, ("standalone",), (6, 100), 20, SPECULATION, APART),
     )

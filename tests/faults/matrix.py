@@ -7,7 +7,7 @@ from .clusters import Cluster
 from .kinds import FAULTS
 from .modes import MODES
 
-HEAD = f"{'fault':<14}{'cluster':<15}{'mode':<15}{'expected':>18}{'got':>18}{'s':>7}  "
+HEAD = f"{'fault':<14}{'cluster':<15}{'mode':<15}{'expected':>18}{'got':>18}{'s':>7}{'away':>6}  "
 
 
 def cases(
@@ -29,15 +29,19 @@ def cases(
         if not fault.modes or mode in fault.modes
         if only is None or f"{fault.name}/{mode}" in only
     ]
-    return sorted(found, key=lambda case: (kinds.index(case.cluster), str(case.fault.config)))
+    return sorted(
+        found,
+        key=lambda case: (kinds.index(case.cluster), case.mode.shards, str(case.fault.config)),
+    )
 
 
 def line(outcome: Outcome) -> str:
     """Return an outcome as a row of the table."""
     expected, got = (" / ".join(f"{n:.0f}" for n in pair) for pair in outcome.counts)
+    away = f"{outcome.away:6.1f}" if outcome.away else " " * 6
     return (
         f"{outcome.fault:<14}{outcome.cluster:<15}{outcome.mode:<15}{expected:>18}{got:>18}"
-        f"{outcome.seconds:7.1f}  {'ok' if outcome.exact else outcome.error or 'OFF'}"
+        f"{outcome.seconds:7.1f}{away}  {'ok' if outcome.exact else outcome.error or 'OFF'}"
     )
 
 

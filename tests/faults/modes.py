@@ -6,10 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tos_notebook.strategies import AllReduce, TensorFlowCluster, TreeAggregate
+from tos_notebook.strategies import (
+    AllReduce,
+    ParameterServer,
+    TensorFlowCluster,
+    TreeAggregate,
+)
 
 EVERY = ("total", "batches", "order")
 EXACT = ("total", "batches")
+SHARDS = 2
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,8 @@ class Mode:
         Whether an epoch is one step.
     jobs : bool
         Whether each step is a Spark job, whose workers have no connection.
+    shards : int
+        Slots that shards of the parameters take beside the workers'.
     """
 
     name: str
@@ -44,6 +52,7 @@ class Mode:
     continues: bool = False
     whole: bool = False
     jobs: bool = False
+    shards: int = 0
 
     @property
     def together(self) -> bool:
@@ -56,6 +65,11 @@ class Mode:
 
 def _apart(sync: str) -> Mode:
     return Mode(sync, {"combiner": "delta", "sync": sync}, counts="apart", bits=())
+
+
+def _sharded(sync: str) -> Mode:
+    options = {"strategy": ParameterServer(shards=SHARDS), "combiner": "delta", "sync": sync}
+    return Mode(f"shards:{sync}", options, counts="apart", bits=(), shards=SHARDS)
 
 
 def _gradients(algorithm: str, on_loss: str) -> Mode:
@@ -88,6 +102,7 @@ MODES = {
     mode.name: mode
     for mode in (
         *map(_apart, ("asp", "ssp:3", "bsp")),
+        *map(_sharded, ("asp", "bsp")),
         *(_gradients(algorithm, "wait") for algorithm in ("ring", "star", "auto")),
         *(_gradients(algorithm, "continue") for algorithm in ("ring", "star")),
         _parameters("diloco", "ring", "run"),
@@ -102,6 +117,11 @@ MODES = {
 
 APART = tuple(name for name, mode in MODES.items() if not mode.together)
 """Those that take any number of partitions, and a worker that is through before the others."""
+
+IN_DRIVER = tuple(name for name, mode in MODES.items() if not mode.shards)
+"""Those that take no more slots than there are workers."""
+
+SHARDED = tuple(name for name, mode in MODES.items() if mode.shards)
 
 MESHED = tuple(name for name, mode in MODES.items() if mode.meshed)
 

@@ -1,10 +1,11 @@
-"""What a worker does to itself at one moment of a step; on executors."""
+"""What a worker, or a shard, does to itself at one moment of a step; on executors."""
 
 from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 MESH = "strategies.allreduce.mesh_exchange", "MeshExchange"
 SERVED = "strategies.ps.exchange", "ParameterExchange"
 SESSION = "strategies.tensorflow.exchange", "SessionExchange"
+SHARDED = "strategies.ps.shards.exchange", "ShardedExchange"
 RECORDED = "worker.recording", "RecordedExchange"
 SUMMING = "reduction.reducer", "Reducer"
 GATHERING = "reduction.gathered", "GatheringReducer"
@@ -21,15 +23,37 @@ REPORT = "push"
 """Of each exchange; its last argument is called once the report is sent."""
 
 PLACES: dict[str, tuple[tuple[tuple[str, str], str], ...]] = {
-    "computing": ((MESH, "_weigh"), (SERVED, "write"), (SESSION, "write"), (RECORDED, "write")),
+    "computing": (
+        *((MESH, "_weigh"), (SERVED, "write"), (SESSION, "write"), (RECORDED, "write")),
+        (SHARDED, "write"),
+    ),
     # What others add has been sent, and nothing was added here.
     "reducing": ((SUMMING, "_add"), (GATHERING, "_add")),
     # Its part of the mean has been sent, and those of others have not come.
     "gathering": ((SUMMING, "_copy"),),
-    "unreported": ((MESH, REPORT), (SERVED, REPORT), (SESSION, REPORT), (RECORDED, REPORT)),
+    "unreported": (
+        *((MESH, REPORT), (SERVED, REPORT), (SESSION, REPORT), (RECORDED, REPORT)),
+        (SHARDED, REPORT),
+    ),
     "reported": ((MESH, REPORT), (SERVED, REPORT), (SESSION, REPORT)),
+    # Shards have its update, which the driver has not counted.
+    "left": ((SHARDED, "_traffic"),),
+    # The driver has counted its update, which no shard has merged.
+    "counted": ((SHARDED, "_collect"),),
 }
 """Classes and their methods, by moment."""
+
+HANDLER = "strategies.ps.shards.peer", "ShardHandler"
+STAGING = "strategies.ps.shards.staging", "Staging"
+SHARD = "strategies.ps.shards.service", "Shard"
+
+OF_SHARDS: dict[str, tuple[tuple[str, str], str]] = {
+    "taking": (HANDLER, "_stage"),
+    "merging": (STAGING, "_merge"),
+    "copying": (SHARD, "_copy"),
+    "sending": (SHARD, "_send"),
+}
+"""The same of what a shard does."""
 
 CALL = 4
 """Which call of them ends the worker; not the first, with which a run begins."""
@@ -54,18 +78,69 @@ class Dies:
         """Watch for the moment, unless it has been."""
         if partition != 1 or (folder / FIRED).exists():
             return
-        left = [CALL]
-
-        def end() -> None:
-            left[0] -= 1
-            if left[0] <= 0 and folder.exists():
-                (folder / FIRED).touch()
-                os.kill(os.getpid(), signal.SIGKILL)
-
+        end = _end_at_last(folder, CALL)
         for (module, name), method in PLACES[self.moment]:
             owner = getattr(import_module(f"tos_notebook.{module}"), name)
             wrap = _reporting if self.moment == "reported" else _before
             setattr(owner, method, wrap(owner.__dict__[method], end))
+
+
+@dataclass(frozen=True)
+class EndsShard:
+    """Runs shards, and ends the first one of a number at a moment; see `SideTask`.
+
+    Parameters
+    ----------
+    task : callable
+        What shards do.
+    moment : str
+        A key of `OF_SHARDS`.
+    folder : Path
+    shard : int
+    """
+
+    task: Callable[[int, Any], None]
+    moment: str
+    folder: Path
+    shard: int
+
+    def __call__(self, number: int, place: Any) -> None:
+        """Watch for the moment, unless it has been; serve."""
+        if number == self.shard and not (self.folder / FIRED).exists():
+            # The copies begin with the run, and each shard has few of them.
+            calls = 1 if self.moment in ("copying", "sending") else 10 * CALL
+            (module, name), method = OF_SHARDS[self.moment]
+            owner = getattr(import_module(f"tos_notebook.{module}"), name)
+            setattr(
+                owner, method, _before(owner.__dict__[method], _end_at_last(self.folder, calls))
+            )
+        self.task(number, place)
+
+
+@contextmanager
+def ending_shard(moment: str, folder: Path, shard: int = 1) -> Iterator[None]:
+    """Let a shard of the runs that start inside meet its end; see `EndsShard`."""
+    from tos_notebook.strategies.ps.shards import parameters
+
+    made: Any = parameters.ShardTask
+    parameters.ShardTask = lambda *given: EndsShard(made(*given), moment, folder, shard)  # type: ignore[assignment, misc]
+    try:
+        yield
+    finally:
+        parameters.ShardTask = made  # type: ignore[misc]
+
+
+def _end_at_last(folder: Path, calls: int) -> Callable[[], None]:
+    """Return what ends this process when it is called so many times."""
+    left = [calls]
+
+    def end() -> None:
+        left[0] -= 1
+        if left[0] <= 0 and folder.exists():
+            (folder / FIRED).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return end
 
 
 def _before(method: Callable[..., Any], end: Callable[[], None]) -> Callable[..., Any]:

@@ -14,7 +14,7 @@ from tests.faults import counting, moments
 from tests.faults.cases import Outcome
 from tests.faults.kinds import ALL, FAULTS
 from tests.faults.matrix import cases, line
-from tests.faults.modes import MESHED, MODES
+from tests.faults.modes import IN_DRIVER, MESHED, MODES, SHARDED
 from tests.support.watching import RunIsOver, Watch
 from tests.unit.telemetry.samples import milestone
 from tos_notebook.events import MilestoneCommitted, RunFinished
@@ -67,7 +67,9 @@ def test_there_are_at_least_sixty_cases_and_every_fault_is_tried_in_every_mode()
     assert len(found) >= 60
     assert {case.fault.name for case in found} == set(FAULTS)
     for kind in ALL:
-        assert {case.mode.name for case in found if case.cluster == kind} == set(MODES)
+        # The two nodes of the network that is cut have no slots beside the workers'.
+        wanted = set(IN_DRIVER) if kind == "wire" else set(MODES)
+        assert {case.mode.name for case in found if case.cluster == kind} == wanted
 
 
 def test_a_worker_dies_at_every_moment_that_a_step_of_a_mode_has() -> None:
@@ -77,12 +79,22 @@ def test_a_worker_dies_at_every_moment_that_a_step_of_a_mode_has() -> None:
     everywhere = {(name, moment) for name in together for moment in ("computing", "unreported")}
     inside = {(name, moment) for name in MESHED for moment in ("reducing", "gathering")}
     reports = {(name, "reported") for name in together if not MODES[name].jobs}
-    assert played == everywhere | inside | reports
+    moments_of_shards = ("computing", "unreported", "left", "counted")
+    sharded = {(name, moment) for name in SHARDED for moment in moments_of_shards}
+    assert played == everywhere | inside | reports | sharded
 
 
-@pytest.mark.parametrize("moment", moments.PLACES)
-def test_the_places_at_which_a_worker_dies_are_there(moment: str) -> None:
-    for (module, name), method in moments.PLACES[moment]:
+def test_a_shard_dies_at_every_moment_of_an_update_and_of_a_copy() -> None:
+    found = [case for case in cases(["local"], list(FAULTS), list(MODES)) if case.fault.ends]
+    assert {(case.fault.ends, case.mode.name) for case in found} == {
+        (moment, mode) for moment in moments.OF_SHARDS for mode in SHARDED
+    }
+
+
+@pytest.mark.parametrize("moment", [*moments.PLACES, *moments.OF_SHARDS])
+def test_the_places_at_which_a_worker_or_a_shard_dies_are_there(moment: str) -> None:
+    places = moments.PLACES[moment] if moment in moments.PLACES else (moments.OF_SHARDS[moment],)
+    for (module, name), method in places:
         assert callable(vars(getattr(import_module(f"tos_notebook.{module}"), name))[method])
 
 

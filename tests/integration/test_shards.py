@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
+from tests.faults.moments import ending_shard
 from tests.integration.conftest import counter
 from tests.support.watching import Watch
 from tos_notebook.errors import ConfigError
@@ -60,6 +61,21 @@ def test_a_shard_that_is_killed_comes_back_and_every_batch_counts_once(train: Tr
     (restart,) = watch.of(JobRestarted)
     assert "shard" in restart.reason.lower()
     assert not Path(f"/proc/{killed[0]}").exists()
+
+
+def test_a_shard_that_dies_at_its_first_copy_comes_back_with_what_it_started_with(
+    train: Train, tmp_path: Path
+) -> None:
+    watch = Watch()
+    with ending_shard("copying", tmp_path, shard=0):
+        run = train(counter(), **SHARDED).start((VALUES,), partitions=1, epochs=2, sinks=[watch])
+        watch.until(MilestoneCommitted)
+        run.pause()
+        watch.until(JobRestarted)
+        run.unpause()
+        run.wait(120)
+    assert run.parameters()["total"].tolist() == _sum(2)
+    assert len(watch.of(JobRestarted)) == 1
 
 
 def test_a_worker_that_is_killed_in_mid_epoch_loses_no_batch_and_none_counts_twice(

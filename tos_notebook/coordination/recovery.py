@@ -75,9 +75,9 @@ class Recovery:
         self._ready(trainer)
 
     def _ready(self, trainer: RecoverableTrainer) -> None:
+        # First, while nothing can be lost: what shards start with is still here.
+        self._cuts.begin()
         trainer.prepare(self._onward)
-        if self._onward():
-            self._cuts.begin()
 
     def _onward(self) -> bool:
         return self._state.machine.state in ONWARD
