@@ -17,7 +17,7 @@ SHIPPED = (
     *(f"strategies.ps.{each}" for each in ("exchange", "replica", "residual", "updates")),
     # Shards of the parameters, which merge.
     *(f"strategies.ps.{each}" for each in ("center", "non_finite", "peer_replica", "push")),
-    *("strategies.ps.rules", "strategies.ps.stripes"),
+    *("strategies.ps.rules", "strategies.ps.stripes", "strategies.ps.hogwild.exchange"),
     *(f"strategies.ps.shards.{each}" for each in ("exchange", "parcel", "peer", "service")),
     *("strategies.ps.shards.slices", "strategies.ps.shards.staging"),
     *(f"strategies.allreduce.{each}" for each in ("averaging", "mean", "milestone", "pace")),

@@ -79,7 +79,7 @@ def test_the_options_of_a_strategy_are_listed_with_their_defaults() -> None:
         ("ring", "Did you mean allreduce:ring?"),
         ("alreduce", "Did you mean allreduce?"),
         ("allreduce:rng", "Did you mean ring?"),
-        ("ps:shards", "expected 'ps' or 'ps:shards=N' with N from 1, got 'ps:shards'"),
+        ("ps:shards", "expected 'ps', 'ps:locking=false' or 'ps:shards=N' with N from 1, got"),
         ("ps:shards=0", "got 'ps:shards=0'"),
         ("allreduce:parameters/ten", "BATCHES is a whole number, such as in allreduce:parameters"),
         ("allreduce:ring:parameters/10", "Give an object for more"),

@@ -24,7 +24,10 @@ from tos_notebook.testing.bench import Deadline
 
 @pytest.mark.parametrize(
     "strategy",
-    [ParameterServer(), ParameterServer(shards=2), AllReduce(), AllReduce(of="parameters")],
+    [
+        *(ParameterServer(), ParameterServer(shards=2), ParameterServer(locking=False)),
+        *(AllReduce(), AllReduce(of="parameters")),
+    ],
     ids=repr,
 )
 def test_every_strategy_keeps_every_law(strategy: Any) -> None:

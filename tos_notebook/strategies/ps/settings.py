@@ -10,6 +10,7 @@ import numpy as np
 from ...codecs.pair import PLAIN, CodecPair
 from ...combiners.base import Combiner, prepares
 from ...combiners.registry import MADE
+from ...combiners.stateless import Downpour
 from ...coordination.settings import Settings
 from ...errors import ConfigError
 from ...persist.described import describe
@@ -29,11 +30,14 @@ class ServerSettings:
         How updates and replies travel.
     shards : int
         See `ParameterServer`.
+    locking : bool
+        See `ParameterServer`.
     """
 
     combiner: Combiner
     codec: CodecPair = PLAIN
     shards: int = 0
+    locking: bool = True
     lockstep = continues = False
     tree_depth = None
 
@@ -44,6 +48,8 @@ class ServerSettings:
 
     def check(self, sync: SyncMode, sync_interval: int) -> None:
         """See `StrategySettings.check`."""
+        if not self.locking:
+            self._check_hogwild(sync)
         if self.shards and (not self.combiner.striped or prepares(self.combiner)):
             raise ConfigError(
                 f"Combiner {self.combiner.name} is called with whole parameters, of which each "
@@ -60,6 +66,26 @@ class ServerSettings:
                 f"Combiner {self.combiner.name} compares whole updates, but codec "
                 f"{self.codec.up} sends few of their values. Choose another codec, such as int8, "
                 "or another combiner."
+            )
+
+    def _check_hogwild(self, sync: SyncMode) -> None:
+        """Refuse what needs a server between the workers and the parameters."""
+        if type(self.combiner) is not Downpour:
+            raise ConfigError(
+                f"combiner: expected downpour with locking=False, since each worker adds its "
+                f"updates to the parameters itself; got {self.combiner.name}. Choose downpour, or "
+                "train with strategy='ps'."
+            )
+        if not self.codec.lossless:
+            raise ConfigError(
+                f"codec: expected 'fp32' with locking=False, since workers send no parameters; got "
+                f"'{self.codec}'. Leave it out, or train with strategy='ps'."
+            )
+        if sync.barrier:
+            raise ConfigError(
+                f"sync: expected 'asp' or 'ssp:N' with locking=False, where workers do not wait "
+                f"for each other's updates; got '{sync}'. Choose one of these, or train with "
+                "strategy='ps'."
             )
 
     def changed(self, **changes: Any) -> ServerSettings:
@@ -89,7 +115,8 @@ class ServerSettings:
 
     def shown(self) -> dict[str, Any]:
         """See `StrategySettings.shown`."""
-        own = {"shards": self.shards} if self.shards else {}
+        own: dict[str, Any] = {"shards": self.shards} if self.shards else {}
+        own |= {} if self.locking else {"locking": False}
         return {"codec": str(self.codec), "combiner": self.combiner} | own
 
 

@@ -25,6 +25,8 @@ from ..base import TrainerSetup
 from . import residual
 from .center import Center
 from .exchange import exchange
+from .hogwild.exchange import exchange as hogwild_exchange
+from .hogwild.trainer import HogwildTrainer
 from .push import Copied
 from .settings import ServerSettings, settings_in
 from .shards.exchange import ShardedExchangeMaker
@@ -45,15 +47,19 @@ class ParameterServer:
     shards : int
         Spark tasks that have the parameters instead of the driver, each a part; 0 for none. The
         driver counts, steers and watches. A small model may have fewer.
+    locking : bool
+        False lets workers on the driver's host add their updates to the parameters themselves, in
+        memory that all share, without locks: Hogwild (Recht et al. 2011, NIPS).
 
     Raises
     ------
     ConfigError
-        One is out of range.
+        One is out of range, or they do not go together.
     """
 
     stripe_bytes: int = STRIPE_BYTES
     shards: int = 0
+    locking: bool = True
     name = "ps"
     summary = "Workers push updates to the driver, which merges each, and pull what has come of it."
     commands = frozenset(Command)
@@ -62,26 +68,38 @@ class ParameterServer:
     sync_interval = 10
     needs: ClassVar[frozenset[str]] = frozenset()
     when = "Workers of different speed, or long sync intervals: no worker waits for another."
-    variants = ("shards=2", "shards=4")
+    variants = ("shards=2", "shards=4", "locking=false")
     """Some of what `parse` takes."""
 
     def __post_init__(self) -> None:
         at_least_one("stripe_bytes", self.stripe_bytes)
         not_negative("shards", self.shards)
+        if not isinstance(self.locking, bool):
+            raise ConfigError(f"locking: expected True or False, got {self.locking!r}.")
+        if self.shards and not self.locking:
+            raise ConfigError(
+                f"locking: expected True with shards={self.shards}, which merge what workers send; "
+                "got False. Leave one of them out."
+            )
 
     @classmethod
     def parse(cls, text: str) -> ParameterServer:
         """Return one for what follows a colon after its name, such as ``"shards=4"``.
+
+        The other is ``"locking=false"``.
 
         Raises
         ------
         ConfigError
             It is something else.
         """
+        if text == "locking=false":
+            return cls(locking=False)
         name, _, number = text.partition("=")
         if name != "shards" or not number.isdecimal() or not int(number):
             raise ConfigError(
-                f"strategy: expected 'ps' or 'ps:shards=N' with N from 1, got 'ps:{text}'."
+                f"strategy: expected 'ps', 'ps:locking=false' or 'ps:shards=N' with N from 1, got "
+                f"'ps:{text}'."
             )
         return cls(shards=int(number))
 
@@ -93,10 +111,14 @@ class ParameterServer:
     @property
     def exchange(self) -> ExchangeMaker:
         """See `Strategy.exchange`."""
+        if not self.locking:
+            return hogwild_exchange
         return ShardedExchangeMaker(self.shards, self.stripe_bytes) if self.shards else exchange
 
-    def trainer(self, setup: TrainerSetup) -> ServerTrainer | ShardedTrainer:
+    def trainer(self, setup: TrainerSetup) -> ServerTrainer | ShardedTrainer | HogwildTrainer:
         """See `Strategy.trainer`."""
+        if not self.locking:
+            return HogwildTrainer(setup)
         if self.shards:
             return ShardedTrainer(setup, self.shards, self.stripe_bytes)
         combiner = settings_in(setup.settings).combiner
@@ -112,18 +134,20 @@ class ParameterServer:
 
         Workers that wait for each other are averaged, as in local SGD. For others it is DynSGD,
         which stays accurate however many they are: it gives a push the less weight the staler it
-        is.
+        is. Workers that add by themselves add all.
         """
+        if not self.locking:
+            return Downpour()
         return FedAvg() if sync.barrier else DynSGD()
 
     def settings(self, combiner: Combiner | None, codec: CodecPair) -> ServerSettings:
         """See `Strategy.settings`."""
         # `default_combiner` has filled it in.
-        return ServerSettings(cast(Combiner, combiner), codec, self.shards)
+        return ServerSettings(cast(Combiner, combiner), codec, self.shards, self.locking)
 
     def exact_settings(self) -> ServerSettings:
         """See `Strategy.exact_settings`."""
-        return ServerSettings(Downpour(), shards=self.shards)
+        return ServerSettings(Downpour(), shards=self.shards, locking=self.locking)
 
     def settings_to_json(self, settings: ServerSettings) -> dict[str, Any]:
         """See `Strategy.settings_to_json`; the combiner is None for a user's own."""
@@ -146,7 +170,7 @@ class ParameterServer:
             )
         if combiner is None:
             combiner = rebuild(value["combiner"], MADE)
-        return ServerSettings(combiner, as_codecs(value["codec"]), self.shards)
+        return ServerSettings(combiner, as_codecs(value["codec"]), self.shards, self.locking)
 
     def own_combiner(self, value: Mapping[str, Any]) -> str | None:
         """See `Strategy.own_combiner`."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ...coordination.counting import Counted, MilestoneCounter
 from ...coordination.membership import Member
-from ...coordination.reports import Reports, check_range
+from ...coordination.reports import Reports
 from ...coordination.requests import WorkerRequests
-from ...errors import NonFiniteUpdate, TosError
+from ...errors import TosError
 from ...wire.messages import Directive, Poll, Proceed, Push, Reply
 from .parameters import ServedParameters
 
@@ -28,32 +29,21 @@ class Counting:
         self, parameters: ServedParameters, reports: Reports, requests: WorkerRequests
     ) -> None:
         self._parameters, self._reports, self._requests = parameters, reports, requests
+        self._counter = MilestoneCounter(
+            reports, lambda: parameters.version, self._count, NON_FINITE, tear=self._tear
+        )
 
     def push(self, member: Member, message: Push) -> Reply:
         """See `peer.Counter.push`."""
-        check_range("base_version", message.base_version, 0, self._parameters.version)
-        status, _, workers = self._reports.admit(member, message)
-        merging, version = status == "committed", self._parameters.version
-        try:
-            if merging and message.finite:
-                version = self._parameters.count()
-                # Others change the variables between this worker's steps, and nobody counts that.
-                self._reports.merged(member, message, version, None, (0, 0), workers)
-            elif merging:
-                self._refuse(member, message)
-                status = "skipped"
-        except BaseException:
-            self._reports.abandon(merging)
-            raise
-        finally:
-            member.suspect = None
-        return self._reports.decide(member, message, status, merging, version)[0]
+        return self._counter.push(member, message).reply
 
-    def _refuse(self, member: Member, message: Push) -> None:
-        """End the run: what is in the variables cannot be left out."""
-        self._reports.revoke(member, message, lambda: None)
+    def _count(self, member: Member, message: Push) -> Counted:
+        # Others change the variables between this worker's steps, and nobody counts that.
+        return Counted(self._parameters.count(), None)
+
+    def _tear(self) -> None:
+        """Note that what is in the variables cannot be left out."""
         self._parameters.torn = NON_FINITE
-        self._reports.fail(self._reports.explain(member, message, NonFiniteUpdate(NON_FINITE)))
 
     def poll(self, member: Member, message: Poll) -> Proceed:
         """See `peer.Counter.poll`."""

@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import NoReturn
 
+from ....coordination.counting import Counted, MilestoneCounter
 from ....coordination.membership import Member
-from ....coordination.reports import Reports, check_range
+from ....coordination.reports import Reports
 from ....coordination.requests import WorkerRequests
-from ....errors import NonFiniteUpdate, RemoteProtocolError
+from ....errors import RemoteProtocolError
 from ....transport.base import BytesLike
 from ....wire.messages import Answer, Awaiting, Directive, Poll, Push, Ready
 from ...base import NonFinite
@@ -90,7 +91,9 @@ class CommitExchange:
     ) -> None:
         self._commits = commits
         self._reports, self._requests = reports, requests
-        self._non_finite = non_finite
+        self._counter = MilestoneCounter(
+            reports, lambda: commits.version, self._count, NOT_FINITE, non_finite == "skip"
+        )
         self._traffic = bytearray(TRAFFIC.size)
 
     def open(self) -> None:
@@ -117,35 +120,16 @@ class CommitExchange:
 
     def push(self, member: Member, message: Push) -> tuple[Answer, BytesLike | None]:
         """See `WorkerExchange.push`; the payload says how many workers there are, and the bound."""
-        check_range("base_version", message.base_version, 0, self._commits.version)
-        status, _, workers = self._reports.admit(member, message)
-        merging, version = status == "committed", self._commits.version
-        try:
-            if merging and message.finite:
-                version = self._commits.add(member.partition, (message.epoch, message.sequence))
-                staleness = version - 1 - message.base_version
-                traffic = TRAFFIC.unpack(self._traffic)
-                self._reports.merged(member, message, version, staleness, traffic, workers)
-            elif merging:
-                self._refuse(member, message)
-                status = "skipped"
-        except BaseException:
-            self._reports.abandon(merging)
-            raise
-        finally:
-            member.suspect = None
-        reply, bounded = self._reports.decide(member, message, status, merging, version)
+        reply, bounded, workers = self._counter.push(member, message)
         # What others have reached meanwhile, a bounded worker adopts, too.
         least = self._commits.version if bounded else 0
-        return reply._replace(version=max(version, least)), json.dumps([workers, least]).encode()
+        told = json.dumps([workers, least]).encode()
+        return reply._replace(version=max(reply.version, least)), told
 
-    def _refuse(self, member: Member, message: Push) -> None:
-        error = self._reports.explain(member, message, NonFiniteUpdate(NOT_FINITE))
-        if self._non_finite == "skip":
-            self._reports.skip(member, message, error)
-            return
-        self._reports.revoke(member, message, lambda: None)
-        self._reports.fail(error)
+    def _count(self, member: Member, message: Push) -> Counted:
+        version = self._commits.add(member.partition, (message.epoch, message.sequence))
+        staleness = version - 1 - message.base_version
+        return Counted(version, staleness, TRAFFIC.unpack(self._traffic))
 
     def poll(self, member: Member, message: Poll) -> tuple[Answer, BytesLike | None]:
         """See `WorkerExchange.poll`; the payload names the shards."""

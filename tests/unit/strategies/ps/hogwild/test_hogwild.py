@@ -1,0 +1,269 @@
+"""Workers add to shared parameters by themselves, and the driver counts what they have added."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tos_notebook as tos
+from tests.unit.worker.support import join, push
+from tos_notebook.codecs.pair import as_codecs
+from tos_notebook.combiners import Downpour, get
+from tos_notebook.coordination.settings import Settings
+from tos_notebook.errors import (
+    CheckpointError,
+    ConfigError,
+    ConnectionClosed,
+    NonFiniteUpdate,
+    WorkerEnvironment,
+)
+from tos_notebook.layout import Layout, ParameterSpec
+from tos_notebook.steering.sync import as_sync
+from tos_notebook.strategies import ParameterServer, as_strategy
+from tos_notebook.strategies.ps.hogwild.exchange import HogwildExchange
+from tos_notebook.strategies.ps.hogwild.parameters import SharedParameters
+from tos_notebook.testing import bench as benches
+from tos_notebook.testing.bench import Deadline, Trial
+from tos_notebook.testing.strategies import ROWS
+from tos_notebook.transport.shared import attach
+from tos_notebook.wire.messages import Directive, Join, Joined, Poll, Proceed, Push, Reply, Request
+
+LAYOUT = Layout([ParameterSpec("x", (3,), "float32"), ParameterSpec("n", (), "int64", False)])
+HOGWILD = ParameterServer(locking=False)
+
+
+def _center(*values: float) -> SharedParameters:
+    return SharedParameters(LAYOUT, LAYOUT.pack([np.array(values, np.float32), np.array(5)]))
+
+
+def _values(parameters: SharedParameters) -> list[float]:
+    x, n = LAYOUT.tensors(parameters.read()[0]).values()
+    return [*x.tolist(), int(n)]
+
+
+class Driver:
+    """A connection to a driver that answers every push by one status."""
+
+    def __init__(self, name: str, status: str = "committed") -> None:
+        self.name, self.status = name, status
+        self.pushed: list[tuple[Push, Any]] = []
+
+    def request(self, message: Request, *rest: Any) -> tuple[Any, memoryview | None]:
+        match message:
+            case Join():
+                settings = Settings(HOGWILD.exact_settings(), 1).for_worker()
+                return Joined(0, 0, 0, 0, settings, 0, Directive.WAIT, False), None
+            case Poll():
+                return Proceed(Directive.GO, 0, None, 0), memoryview(self.name.encode())
+        assert isinstance(message, Push)
+        self.pushed.append((message, rest[0]))
+        status: Any = self.status
+        return Reply(1, 0, status, Directive.GO, None), None
+
+
+def _worker(driver: Driver) -> HogwildExchange:
+    made: Any = driver
+    worker = HogwildExchange(made, LAYOUT)
+    worker.join(join())
+    worker.poll(Poll(0))
+    return worker
+
+
+def _train(worker: HogwildExchange, change: float = 1.0) -> bool:
+    x, n = worker.vectors
+    return worker.write([x[:3] + np.float32(change), n[0] + 1])
+
+
+def test_a_worker_adds_its_change_to_what_others_have_added_and_adopts_both() -> None:
+    center = _center(1, 2, 3)
+    driver = Driver(center.segment)
+    worker = _worker(driver)
+    assert worker.vectors[0][:3].tolist() == [1, 2, 3]
+    assert _train(worker)
+    # Another worker comes first.
+    other = attach(center.segment, LAYOUT.nbytes)
+    assert other is not None
+    LAYOUT.vectors(other)[0][:3] += 10
+    worker.push(push(), lambda: None)
+    assert _values(center) == [12, 13, 14, 6]
+    assert worker.vectors[0][:3].tolist() == [12, 13, 14]
+    ((_, payload),) = driver.pushed
+    assert payload is None
+
+
+@pytest.mark.parametrize("status", ["skipped", "superseded", "duplicate"])
+def test_an_update_that_does_not_count_is_taken_out_again(status: str) -> None:
+    center = _center(1, 2, 3)
+    worker = _worker(Driver(center.segment, status))
+    _train(worker)
+    worker.push(push(), lambda: None)
+    assert _values(center) == [1, 2, 3, 5]
+
+
+def test_an_update_that_is_not_finite_is_never_added() -> None:
+    center = _center(1, 2, 3)
+    worker = _worker(Driver(center.segment, "skipped"))
+    assert not _train(worker, float("nan"))
+    worker.push(push(finite=False), lambda: None)
+    assert _values(center) == [1, 2, 3, 5]
+    assert worker.vectors[0][:3].tolist() == [1, 2, 3]
+
+
+def test_a_worker_that_cannot_open_the_memory_says_what_to_choose_instead() -> None:
+    center = _center(1, 2, 3)
+    center.close()
+    with pytest.raises(WorkerEnvironment, match=r"driver's host.*Train with locking=True"):
+        _worker(Driver(center.segment))
+
+
+def test_a_host_without_shared_memory_is_told_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refused(*given: Any) -> int:
+        raise OSError("no memory")
+
+    monkeypatch.setattr(os, "memfd_create", refused)
+    with pytest.raises(ConfigError, match=r"expected 72 bytes of memory.*locking=True"):
+        _center(1, 2, 3)
+
+
+def test_nothing_is_left_open_and_late_workers_change_nothing() -> None:
+    def memories() -> int:
+        links = [os.readlink(path) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+        return sum("memfd:tos-" in link for link in links)
+
+    before = memories()
+    center = _center(1, 2, 3)
+    late = attach(center.segment, LAYOUT.nbytes)
+    assert late is not None
+    assert memories() > before
+    assert center.close() is None
+    late[:] = 0
+    assert _values(center) == [1, 2, 3, 5]
+    forgotten = _center(1, 2, 3)
+    del forgotten, late
+    assert memories() == before
+
+
+def test_a_copy_continues_and_one_that_is_not_finite_is_refused() -> None:
+    center = _center(1, 2, 3)
+    center.count()
+    seen: list[int] = []
+    copied = center.snapshot(lambda: seen.append(center.version))
+    assert seen == [1]
+    other = _center(0, 0, 0)
+    other.restore(copied)
+    assert (_values(other), other.version) == ([1, 2, 3, 5], 1)
+    with pytest.raises(CheckpointError, match="Expected parameters of 72 bytes"):
+        other.restore(copied._replace(center=np.zeros(8, np.uint8)))
+    other.load(LAYOUT.pack([np.full(3, np.inf, np.float32), np.array(1)]))
+    with pytest.raises(CheckpointError, match="hold NaN or infinity"):
+        other.snapshot(lambda: None)
+    assert isinstance(other.close(), NonFiniteUpdate)
+
+
+class _CutsBefore:
+    """A connection that breaks when a push is to be sent."""
+
+    def __init__(self, connection: Any, number: int) -> None:
+        self._connection, self._left = connection, number
+
+    def request(self, message: Any, *rest: Any, **named: Any) -> Any:
+        if isinstance(message, Push):
+            self._left -= 1
+            if self._left < 0:
+                self._connection.abort()
+                raise ConnectionClosed("The test has cut the connection.")
+        return self._connection.request(message, *rest, **named)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    abort = close
+
+
+def test_what_a_lost_worker_has_added_uncounted_is_there_twice_and_counts_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(benches, "_Breaking", _CutsBefore)
+    with Trial(HOGWILD, Deadline(20.0)).bench() as bench:
+        bench.begin((ROWS,), 1, range(1))
+        # The eighth push is lost, of the row 8: it is added, and its next attempt adds it again.
+        bench.work(lose=7)
+        assert bench.rows_told() == len(ROWS)
+        assert bench.values() == {"total": ROWS.sum() + 8, "rows": len(ROWS) + 1}
+
+
+@pytest.mark.parametrize("non_finite", ["raise", "skip"])
+def test_a_milestone_that_is_not_finite_ends_the_run_or_is_left_out(non_finite: Any) -> None:
+    rows = ROWS.copy()
+    rows[3] = np.nan
+
+    class Skipping(ParameterServer):
+        def trainer(self, setup: Any) -> Any:
+            import dataclasses
+
+            return ParameterServer.trainer(self, dataclasses.replace(setup, non_finite=non_finite))
+
+    with Trial(Skipping(locking=False), Deadline(20.0)).bench() as bench:
+        bench.begin((rows,), 1, range(1))
+        if non_finite == "raise":
+            with pytest.raises(AssertionError, match="nan"):
+                bench.work()
+        else:
+            bench.work()
+            assert bench.values() == {"total": ROWS.sum() - 4, "rows": len(ROWS) - 1}
+
+
+# -- what it can be combined with ----------------------------------------------------------
+
+
+def test_it_is_chosen_by_name_and_option_and_adds_by_default() -> None:
+    strategy = as_strategy("ps:locking=false")
+    assert strategy == HOGWILD
+    assert isinstance(strategy.default_combiner(as_sync("asp")), Downpour)
+    settings = strategy.settings(Downpour(), as_codecs("fp32"))
+    assert settings.shown()["locking"] is False
+    assert "locking" not in as_strategy("ps").exact_settings().shown()
+    saved = strategy.settings_to_json(settings)
+    assert strategy.settings_from_json(saved).locking is False
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: ParameterServer(shards=2, locking=False), "locking: expected True with shards=2"),
+        (lambda: ParameterServer(locking="no"), "locking: expected True or False, got 'no'"),  # type: ignore[arg-type]
+        (lambda: as_strategy("ps:locking=maybe"), "expected 'ps', 'ps:locking=false' or"),
+        (lambda: _settings(combiner="dynsgd"), "combiner: expected downpour .* Choose downpour"),
+        (lambda: _settings(codec="int8"), "codec: expected 'fp32' with locking=False"),
+        (lambda: _settings(sync="bsp"), "sync: expected 'asp' or 'ssp:N' with locking=False"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(make: Callable[[], Any], says: str) -> None:
+    with pytest.raises(ConfigError, match=says):
+        make()
+
+
+def _settings(combiner: str = "downpour", codec: str = "fp32", sync: str = "asp") -> Settings:
+    own = HOGWILD.settings(get(combiner), as_codecs(codec))
+    return Settings(own, 1, as_sync(sync))
+
+
+def test_a_change_to_another_combiner_is_refused_in_mid_run() -> None:
+    with pytest.raises(ConfigError, match=r"strategy='ps'"):
+        _settings().changed(combiner=get("easgd"))
+
+
+@pytest.mark.parametrize("sync", ["asp", "ssp:2"])
+def test_sync_modes_without_a_barrier_hold(sync: str) -> None:
+    class Bounded(ParameterServer):
+        default_sync = as_sync(sync)
+
+    report = tos.testing.check_strategy(Bounded(locking=False))
+    assert {finding.outcome for finding in report.findings} == {"ok"}
