@@ -47,8 +47,8 @@ class MilestoneCounter:
         Returns how many milestones count.
     count : callable
         Counts one.
-    not_finite : str
-        What is wrong with a milestone that is not finite, in a sentence.
+    not_finite : callable
+        Returns the error of a milestone that is not finite.
     skips : bool
         Whether such a milestone is left out; it ends the run otherwise.
     tear : callable
@@ -58,7 +58,7 @@ class MilestoneCounter:
     reports: Reports
     version: Callable[[], int]
     count: Callable[[Member, Push], Counted]
-    not_finite: str
+    not_finite: Callable[[], NonFiniteUpdate]
     skips: bool = False
     tear: Callable[[], object] = lambda: None
 
@@ -96,7 +96,7 @@ class MilestoneCounter:
         return Answered(reply, bounded, workers)
 
     def _refuse(self, member: Member, message: Push) -> None:
-        error = self.reports.explain(member, message, NonFiniteUpdate(self.not_finite))
+        error = self.reports.explain(member, message, self.not_finite())
         if self.skips:
             self.reports.skip(member, message, error)
             return

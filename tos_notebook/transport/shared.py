@@ -5,9 +5,10 @@ times between two processes is not copied at all. The connection still carries e
 message, and so says whose turn it is to touch the segment.
 
 The segment has no file: the worker makes it (`memfd_create`) under a random name that only it and
-the authenticated server learn, and the server opens it through the worker's entry in ``/proc``. It
-is sealed. It cannot become shorter, for then the next access would kill the process that still
-has it mapped. Nothing is left behind however either process ends.
+the authenticated server learn, and the server opens it through the worker's entry in ``/proc``.
+Where workers change the parameters themselves, the server makes it, they open it, and nobody
+waits for a turn. It is sealed. It cannot become shorter, for then the next access would kill the
+process that still has it mapped. Nothing is left behind however either process ends.
 """
 
 from __future__ import annotations

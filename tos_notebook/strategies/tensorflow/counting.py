@@ -8,7 +8,7 @@ from ...coordination.counting import Counted, MilestoneCounter
 from ...coordination.membership import Member
 from ...coordination.reports import Reports
 from ...coordination.requests import WorkerRequests
-from ...errors import TosError
+from ...errors import NonFiniteUpdate, TosError
 from ...wire.messages import Directive, Poll, Proceed, Push, Reply
 from .parameters import ServedParameters
 
@@ -30,7 +30,11 @@ class Counting:
     ) -> None:
         self._parameters, self._reports, self._requests = parameters, reports, requests
         self._counter = MilestoneCounter(
-            reports, lambda: parameters.version, self._count, NON_FINITE, tear=self._tear
+            reports,
+            lambda: parameters.version,
+            self._count,
+            lambda: NonFiniteUpdate(NON_FINITE),
+            tear=self._tear,
         )
 
     def push(self, member: Member, message: Push) -> Reply:

@@ -42,7 +42,11 @@ class HogwildTrainer:
         """See `Trainer.begin`."""
         self._requests = requests
         self._counter = MilestoneCounter(
-            reports, lambda: self.parameters.version, self._count, NOT_FINITE, self._skips
+            reports,
+            lambda: self.parameters.version,
+            self._count,
+            lambda: NonFiniteUpdate(NOT_FINITE),
+            self._skips,
         )
 
     def _count(self, member: Member, message: Push) -> Counted:

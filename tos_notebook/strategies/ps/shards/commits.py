@@ -13,7 +13,7 @@ from ....coordination.counting import Counted, MilestoneCounter
 from ....coordination.membership import Member
 from ....coordination.reports import Reports
 from ....coordination.requests import WorkerRequests
-from ....errors import RemoteProtocolError
+from ....errors import NonFiniteUpdate, RemoteProtocolError
 from ....transport.base import BytesLike
 from ....wire.messages import Answer, Awaiting, Directive, Poll, Push, Ready
 from ...base import NonFinite
@@ -92,7 +92,11 @@ class CommitExchange:
         self._commits = commits
         self._reports, self._requests = reports, requests
         self._counter = MilestoneCounter(
-            reports, lambda: commits.version, self._count, NOT_FINITE, non_finite == "skip"
+            reports,
+            lambda: commits.version,
+            self._count,
+            lambda: NonFiniteUpdate(NOT_FINITE),
+            skips=non_finite == "skip",
         )
         self._traffic = bytearray(TRAFFIC.size)
 

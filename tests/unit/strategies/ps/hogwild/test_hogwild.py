@@ -134,7 +134,9 @@ def test_a_host_without_shared_memory_is_told_before_anything_starts(
 
 def test_nothing_is_left_open_and_late_workers_change_nothing() -> None:
     def memories() -> int:
-        links = [os.readlink(path) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+        links = [
+            str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()
+        ]
         return sum("memfd:tos-" in link for link in links)
 
     before = memories()
