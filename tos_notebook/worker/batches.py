@@ -115,6 +115,7 @@ class InMemoryBatches:
     batch_size: int
     participants: Participants | None = None
     streamed = False
+    _buffers: list[Buffer] = field(default_factory=list, init=False, repr=False)
 
     def feed(self, epoch: int, first: int) -> Feed:
         """Return an epoch's rows from batch `first` on."""
@@ -122,20 +123,31 @@ class InMemoryBatches:
         order = epoch_order(len(self.rows), self.seed, epoch, partition, self.shuffle)
         if chosen is not None and not chosen.train(epoch, partition):
             order = order[:0]
-        return _InMemoryFeed(self.rows, order, self.batch_size)
+        return _InMemoryFeed(self.rows, order, self.batch_size, self._buffers)
 
 
 class _InMemoryFeed:
-    """Collects rows into aligned buffers that are used again."""
+    """Collects rows into aligned buffers that the next epoch's feed uses again.
+
+    To ask how much memory is left, and to touch new pages, takes a small model longer than to
+    train a batch.
+    """
 
     digest = NO_DIGEST
 
-    def __init__(self, rows: PartitionRows, order: npt.NDArray[np.int64], batch_size: int) -> None:
+    def __init__(
+        self,
+        rows: PartitionRows,
+        order: npt.NDArray[np.int64],
+        batch_size: int,
+        buffers: list[Buffer],
+    ) -> None:
         self.content: Content | None = rows.content
         self._source = rows
         self._order = order
         self._batch_size = batch_size
-        self._buffers: list[Buffer] = [aligned_empty(0) for _ in rows.columns]
+        buffers += [aligned_empty(0) for _ in rows.columns[len(buffers) :]]
+        self._buffers = buffers
         self._collected: tuple[int, int] = (0, 0)
         self._rows: Columns = ()
 
@@ -191,13 +203,14 @@ class SampledBatches:
     sampler: Sampler
     streamed = False
     _all: Feed | None = field(default=None, init=False)
+    _buffers: list[Buffer] = field(default_factory=list, init=False, repr=False)
 
     def feed(self, epoch: int, first: int) -> Feed:
         """Return an epoch's sample."""
         if self._all is not None:
             return self._all
         order = self.sampler.draw(len(self.rows), epoch, self.rows.partition)
-        feed = _SampledFeed(self.rows, order, max(1, len(order)))
+        feed = _SampledFeed(self.rows, order, max(1, len(order)), self._buffers)
         self._all = feed if self.sampler.whole else None
         return feed
 
