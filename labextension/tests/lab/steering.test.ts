@@ -140,7 +140,7 @@ describe("steering", () => {
     await commands.execute(STEER.swapStrategy);
     const { items, current, label } = getItem.mock.calls[0][0];
     expect(items.slice(0, 2)).toEqual(["ps", "ps:shards=2"]);
-    expect([current, label]).toEqual([3, "Strategy, at the end of the epoch"]);
+    expect([current, label]).toEqual([4, "Strategy, at the end of the epoch"]);
     expect(kernel.command).toHaveBeenCalledWith("run-3", "swap strategy", { strategy: "ps" });
   });
 
