@@ -16,6 +16,7 @@ from tests.integration.conftest import captured_classifier, counter
 from tests.support.watching import Watch
 from tos_notebook.errors import ConfigError, WorkerEnvironment
 from tos_notebook.events import MilestoneCommitted, StrategySwapped, WorkerLost
+from tos_notebook.strategies.ps.hogwild.parameters import SharedParameters
 
 Train = Callable[..., tos.TrainingSession]
 
@@ -103,9 +104,15 @@ def test_a_run_swaps_to_it_and_back_and_continues_from_a_checkpoint(
     assert resumed.parameters()["total"][1] > run.parameters()["total"][1]
 
 
-def test_a_worker_that_cannot_open_the_memory_ends_the_run_with_one_error(train: Train) -> None:
-    session = train(counter(), **HOGWILD)
-    run = session.start((VALUES,), partitions=1, epochs=1)
-    run.parts.training.trainer.parameters._close()
+def test_a_worker_that_cannot_open_the_memory_ends_the_run_with_one_error(
+    train: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = SharedParameters.__init__
+
+    def elsewhere(parameters: SharedParameters, *given: Any) -> None:
+        begin(parameters, *given)
+        parameters.segment = "of another host"
+
+    monkeypatch.setattr(SharedParameters, "__init__", elsewhere)
     with pytest.raises(WorkerEnvironment, match=r"on the driver's host.*Train with locking=True"):
-        run.wait(60)
+        train(counter(), **HOGWILD).run((VALUES,), partitions=1, epochs=1)
