@@ -94,7 +94,7 @@ def require_rows(data: Any, use: str) -> None:
     DataError
     """
     if data is None or isinstance(data, str | bytes | int | float):
-        with _named(use):
+        with about(use):
             raise _refused(data, use)
 
 
@@ -126,7 +126,7 @@ def has_labels(data: Any, feeds: Sequence[Feed]) -> bool:
 
 
 @contextmanager
-def _named(use: str) -> Iterator[None]:
+def about(use: str) -> Iterator[None]:
     """Let errors about data begin with what these are for."""
     try:
         yield
@@ -158,7 +158,7 @@ def as_rows(
     if is_dataset(data):
         data = rows_of(data, feeds)
     made = callable(data) and not isinstance(data, DataSource | DataDescription)
-    with _named(use):
+    with about(use):
         source = None if made else as_source(sc, data, partitions, feeds, use)
     if source is None or isinstance(source, StreamSource):
         raise DataError(

@@ -16,7 +16,7 @@ from ..nodes.runs import ClusterRun
 from ..readable import ipython_shell
 from ..steering.actions import ACTIONS, Action
 from ..steering.machine import Command
-from ..training.options import OPTIONS
+from ..training.options import OPTIONS, by_own_name
 from . import arguments, board, steer
 from .cell import keep_empty
 from .cluster import ClusterLauncher
@@ -26,7 +26,7 @@ from .find import named
 from .parsers import CONFIGURABLE, IF_RUNNING, ON_INTERRUPT, PARSERS
 from .text import combiners, say
 from .train import RunLauncher
-from .traits import trait
+from .traits import read, trait
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -72,16 +72,13 @@ class TosMagics(Magics):
 
     @validate(*CONFIGURABLE)
     def _known(self, proposal: Any) -> Any:
-        """Refuse a default that no cell can train with; it may be a variable of the notebook."""
-        name, value = proposal.trait.name, proposal.value
-        shell = getattr(self, "shell", None)
         # A configuration file is read before there are variables.
-        if shell is not None:
+        if getattr(self, "shell", None) is not None:
             try:
-                CONFIGURABLE[name].checked(named(shell.user_ns, name, value))
+                self._check(proposal.trait.name, proposal.value)
             except TosError as error:
                 raise TraitError(str(error)) from None
-        return value
+        return proposal.value
 
     def __init__(self, shell: Any) -> None:
         from ..lab.targets import Targets
@@ -308,9 +305,10 @@ class TosMagics(Magics):
             %tos_config
             %tos_config epochs=5 combiner=easgd repartition_every=None
         """
-        settings = PARSERS["tos_config"].parse(line).settings
-        self._configure(dict(settings))
-        names = dict(settings) or sorted(self.trait_names(config=True))
+        given = dict(PARSERS["tos_config"].parse(line).settings)
+        settings = by_own_name(OPTIONS.values(), given)
+        self._configure(settings)
+        names = settings or sorted(self.trait_names(config=True))
         for name in names:
             say(f"{name:<18}{getattr(self, name)!r:<12}{self.traits()[name].help}")
 
@@ -322,12 +320,22 @@ class TosMagics(Magics):
                 hint = did_you_mean(name, known) or f" It has {', '.join(sorted(known))}."
                 raise ConfigError(f"%tos_config: unknown default {name!r}.{hint}")
         try:
-            values = {name: known[name].from_string(text) for name, text in settings.items()}
+            values = {name: self._read(name, text) for name, text in settings.items()}
             with self.hold_trait_notifications():
                 for name, value in values.items():
                     setattr(self, name, value)
-        except (TraitError, ValueError) as error:
+        except (TraitError, TosError) as error:
             raise ConfigError(f"%tos_config: {error}") from None
+
+    def _read(self, name: str, text: str) -> Any:
+        value = read(self.traits()[name], text)
+        self._check(name, value)
+        return value
+
+    def _check(self, name: str, value: Any) -> None:
+        """Refuse a default that no cell can train with; it may be a variable of the notebook."""
+        if name in CONFIGURABLE:
+            CONFIGURABLE[name].checked(named(self.shell.user_ns, name, value))
 
     def _command(self, action: Action, line: str) -> None:
         options = PARSERS[action.magic].parse(line)

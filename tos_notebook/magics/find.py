@@ -6,6 +6,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any
 
 from ..common.checks import did_you_mean
@@ -162,6 +163,7 @@ def _variable(namespace: Mapping[str, Any], name: str, read: Callable[[str], Any
         read(name)
     except TosError as error:
         own = [n for n in namespace if not n.startswith("_") and n not in IPYTHONS]
+        own = [n for n in own if not isinstance(namespace[n], ModuleType)]
         near = did_you_mean(name, own)
         hint = "" if "Did you mean" in str(error) else near
         text = f"{error} No variable of this notebook has that name.{hint}"

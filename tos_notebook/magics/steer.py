@@ -16,6 +16,7 @@ from ..steering.actions import ACTIONS, Action, When
 from ..steering.conditions import VALIDATION
 from ..steering.machine import Command
 from ..steering.source import commands_from
+from ..training.options import OPTIONS, by_own_name
 from .find import is_cluster, named
 from .text import say, training
 
@@ -124,7 +125,7 @@ def _parts(action: Action, options: Namespace) -> list[tuple[Action, dict[str, A
     if "settings" not in options:
         given = {a.name: getattr(options, a.name) for a in action.arguments}
         return [(action, {name: value for name, value in given.items() if value is not None})]
-    texts = dict(options.settings)
+    texts = by_own_name(OPTIONS.values(), dict(options.settings))
     if "strategy" in texts:
         # A strategy comes with settings of its own.
         swap = ACTIONS[Command.SWAP_STRATEGY]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from traitlets import Bool, Enum, Float, Int, Unicode, Union
+from traitlets import Bool, Enum, Float, Int, TraitError, TraitType, Unicode, Union
 
 from ..common.checks import at_least_one, not_negative
 from ..training.options import Option
@@ -26,3 +26,11 @@ def trait(option: Option) -> Any:
     if option.name == "sync_interval":
         return Union([Int(min=1), Enum((AUTO,))], help=option.help, **more).tag(config=True)
     return _TRAITS[option.plain](help=option.help, **more).tag(config=True)
+
+
+def read(kind: TraitType[Any, Any], text: str) -> Any:
+    """Return the value that is written, or the text, if it is none: a check says so better."""
+    try:
+        return kind.from_string(text)
+    except (TraitError, ValueError):
+        return text

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -72,13 +74,14 @@ class Comparison:
 
 
 @with_known_options
-def compare(*runs: Comparable) -> Comparison:
+def compare(*runs: Comparable | Sequence[Comparable]) -> Comparison:
     """Set several runs beside each other, in a table and in a figure.
 
     Parameters
     ----------
-    *runs : Run or SavedRun
-        At least one, each with a milestone; they may still be training.
+    *runs : Run, SavedRun, or list of them
+        At least one, each with a milestone; they may still be training. ``tos.runs(uri)`` is such
+        a list.
 
     Returns
     -------
@@ -90,10 +93,12 @@ def compare(*runs: Comparable) -> Comparison:
     ConfigError
         No run was given, or what is no run, or an option, or one has no milestone yet.
     """
-    for given in runs:
+    several = [each if isinstance(each, list | tuple) else [each] for each in runs]
+    for given in chain(*several):
         if not hasattr(type(given), "history"):
-            raise ConfigError(f"Expected runs to compare, got {given!r}. Use compare(a, b).")
-    known = list(dict.fromkeys(runs))
+            named = " %tos_compare takes names." if isinstance(given, str) else ""
+            raise ConfigError(f"Expected runs to compare, got {given!r}. Use compare(a, b).{named}")
+    known: list[Comparable] = list(dict.fromkeys(chain(*several)))
     if not known:
         raise ConfigError("Expected at least one run to compare, got none. Use compare(a, b).")
     names = titles(known)

@@ -60,7 +60,7 @@ logger = logging.getLogger(__name__)
 
 @offers(RESUMABLE.values())
 def resume(
-    uri: str,
+    uri: Any,
     data: Any = None,
     *,
     spark: Any = None,
@@ -92,8 +92,8 @@ def resume(
 
     Parameters
     ----------
-    uri : str
-        The run's folder: `Run.uri`, or one of ``runs(directory)``.
+    uri : str, Run or SavedRun
+        The run's folder: `Run.uri`; or the run, or one of ``runs(directory)``.
     data : RDD of tuple, tuple of ndarray, or columns of a DataFrame, optional
         What the run was trained on. Arrays are saved with it, and need not be given. With
         `validation_split` all rows; of saved arrays only those that it trains on are there.
@@ -125,6 +125,7 @@ def resume(
     --------
     >>> run = tos.resume("hdfs:///runs/run-20261122-010203-3f9a1c")           # doctest: +SKIP
     """
+    uri = uri if isinstance(uri, str) else getattr(uri, "uri", uri)
     if not isinstance(uri, str):
         raise ConfigError(
             f"uri: expected the folder of a run as text, such as run.uri, got {uri!r}."

@@ -15,6 +15,8 @@ from ..steering.sync import SyncMode
 from ..strategies.base import Strategy
 from . import commands, swapping
 from .lifecycle import Lifecycle
+from .options import OPTIONS, also_named
+from .options.elsewhere import takes_settings
 from .parts import RunParts
 
 
@@ -139,7 +141,8 @@ class SteeredRun:
         wanted = {"combiner": combiner, "sync": sync, "sync_interval": sync_interval}
         swapping.swap_strategy(self.lifecycle, strategy, wanted | {"codec": codec})
 
-    @with_known_options
+    @also_named(OPTIONS["codec"], OPTIONS["partitions"])
+    @takes_settings
     def set(
         self,
         *,
@@ -166,11 +169,11 @@ class SteeredRun:
             that waits for others hears of it before its next milestone.
         codec : str, Codec or CodecPair, optional
             How updates and replies travel. What an earlier one has left out goes along with the
-            next update.
+            next update. Also `compression`.
         combiner : str, Combiner, class or function, optional
             As `swap_combiner` takes it.
         partitions : int, optional
-            As `repartition` takes it: when the present epoch is done.
+            As `repartition` takes it: when the present epoch is done. Also `num_workers`.
         """
         settings = (learning_rate, sync_interval, sync, codec)
         if any(each is not None for each in settings) or (combiner is None and partitions is None):

@@ -85,6 +85,17 @@ def test_a_run_is_chosen_by_variable_number_id_or_name(
     assert [run.asked for run in runs] == [["pause", "stop"], []]
 
 
+def test_settings_have_the_names_of_other_libraries_too(cells: Cells, runs: list[Any]) -> None:
+    cells("%tos_set num_workers=4")
+    assert "Asked run 2 for codec=int8" in cells("%tos_set compression=int8")
+    assert [run.asked for run in runs] == [[], [4, {"codec": "int8"}]]
+
+
+def test_a_module_is_not_offered_for_a_name_that_is_none(cells: Cells, runs: list[Any]) -> None:
+    cells("import numpy as nop")
+    assert "Did you mean" not in cells.fails("%tos_combiner nope")
+
+
 def test_of_runs_of_one_name_the_newest_is_meant(cells: Cells, engine: Engine) -> None:
     cells(f"{LINE} -o a --name wide")
     cells(f"{LINE} -o b --name wide")
@@ -382,12 +393,25 @@ def test_rows_may_keep_their_partitions_by_default(
 @pytest.mark.parametrize(
     ("line", "text"),
     [
-        ("%tos_config batch_size=9 shuffle=rows", "shuffle"),
+        (
+            "%tos_config batch_size=9 shuffle=rows",
+            "%tos_config: shuffle: expected True, False or 'partitions', got 'rows'.",
+        ),
         ("%tos_config epoch=5", "Did you mean epochs?"),
         ("%tos_config batch_size=8 batch_size=9", "batch_size: expected one value, got 8 and 9."),
-        ("%tos_config batch_size=9 epochs=many", "many"),
-        ("%tos_config batch_size=9 epochs=0", "epochs"),
-        ("%tos_config batch_size=9 non_finite=ignore", "non_finite"),
+        (
+            "%tos_config batch_size=9 epochs=many",
+            "%tos_config: epochs: expected a whole number of at least 1, got 'many'",
+        ),
+        (
+            "%tos_config batch_size=9 epochs=0",
+            "%tos_config: epochs: expected a whole number of at least 1, got 0",
+        ),
+        (
+            "%tos_config batch_size=9 non_finite=ignore",
+            "%tos_config: non_finite: expected one of raise, skip; got 'ignore'.",
+        ),
+        ("%tos_config num_workers=none", "partitions: expected a whole number of at least 1"),
         ("%tos_config batch_size=9 strategy=allredcue", "Did you mean allreduce?"),
         ("%tos_config strategy=nonsense", "%tos_config: strategy: expected one of ps, allreduce"),
         ("%tos_config batch_size=9 combiner=easdg", "Did you mean easgd?"),

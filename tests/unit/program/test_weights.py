@@ -86,7 +86,13 @@ def test_what_is_fed_is_made_the_models_input_in_graph() -> None:
     assert program.evaluate([pixels, Y], 3)["loss"] == pytest.approx(expected, rel=1e-5)
 
 
-@pytest.mark.parametrize("weights", [{}, {-1: 1.0}, {0: -1.0}, {0: float("nan")}, {0.5: 1.0}])
+@pytest.mark.parametrize(
+    "weights",
+    [
+        *[{}, {-1: 1.0}, {0: -1.0}, {0: float("nan")}, {0.5: 1.0}],
+        *["balanced", [1.0, 2.0], {0: "much"}, {"a": 1.0}],
+    ],
+)
 def test_weights_that_mean_nothing_are_refused(weights: Any) -> None:
     with pytest.raises(CaptureError, match="weights of at least 0 by class"):
         ClassWeights(weights, 1)

@@ -98,12 +98,19 @@ def test_a_run_named_twice_is_drawn_once() -> None:
     assert len(compare(run, run).data) == 3
 
 
+def test_a_list_of_runs_is_compared_like_runs_one_by_one() -> None:
+    """As ``tos.runs(uri)`` returns them."""
+    first, second, third = (FakeRun(number) for number in (1, 2, 3))
+    found = tos_notebook.compare([first, second], third).table
+    assert found.equals(tos_notebook.compare(first, second, third).table)
+
+
 def test_a_long_run_is_thinned_out() -> None:
     assert all(len(trace.x) <= POINTS for trace in compare(FakeRun(1, POINTS + 1)).data)
 
 
 def test_no_run_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="Expected runs to compare, got 'run-1'"):
+    with pytest.raises(ConfigError, match=r"Expected runs to compare, got 'run-1'.*%tos_compare"):
         compare("run-1")
     with pytest.raises(ConfigError, match="at least one run"):
         compare()

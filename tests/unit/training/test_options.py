@@ -100,6 +100,12 @@ def test_other_arguments_are_refused_as_python_does(call: Callable[[], Any], mes
         (lambda: TensorEstimator(epoch=1), "TensorEstimator: unknown option 'epoch'.*mean epochs"),
         (lambda: TensorEstimator(featureCol="x"), "'featureCol'. Did you mean featuresCol"),
         (lambda: Run.set(None, lr=1), "set: unknown option 'lr'. Did you mean learning_rate"),
+        (lambda: Run.set(None, strategy="ps"), "It is changed by run.swap_strategy"),
+        (lambda: Run.set(None, batch_size=9), "'batch_size'. It stays as it is while a run trains"),
+        (
+            lambda: Run.set(None, codec="int8", compression="bf16"),
+            "compression: expected it or cod",
+        ),
         (lambda: Run.swap_strategy(None, "ps", synch="bsp"), "swap_strategy: .* mean sync"),
         (lambda: Run.wait_for(None, milestone=1), "wait_for: .* mean milestones"),
         (lambda: Run.repartition(None, partition=1), "repartition: .* mean partitions"),
@@ -218,7 +224,7 @@ def test_options_are_picked_by_name() -> None:
     ("options", "message"),
     [
         (RunOptions(epochs=0), "epochs: expected a whole number of at least 1, got 0"),
-        (RunOptions(shuffle="rows"), "shuffle: expected one of partitions"),
+        (RunOptions(shuffle="rows"), "shuffle: expected True, False or 'partitions', got 'rows'"),
         (RunOptions(seed=-1), "seed: expected"),
         (RunOptions(participation=1.5), "participation: expected a number above 0 and up to 1"),
         (RunOptions(worker_timeout=0), "worker_timeout: expected a finite number above 0"),
@@ -422,6 +428,33 @@ def test_fit_refuses_options_before_spark_starts(
             "fit: unknown option 'sample_weight'. It "
             "belongs to the rows: tos.fit(tos.capture(model, weights=True), "
             "(x, y, weights)), or tos.columns(df, ..., weight=...).",
+        ),
+        (
+            lambda: tos.fit(None, (), workers=2),
+            "fit: unknown option 'workers'. It is num_workers here.",
+        ),
+        (
+            lambda: tos.fit(None, (), validation_freq=2),
+            "fit: unknown option 'validation_freq'. It "
+            'is validation_every here: "30s", "50 milestones", or after each epoch.',
+        ),
+        (
+            lambda: tos.fit(None, (), max_staleness=3),
+            "fit: unknown option 'max_staleness'. It "
+            'is sync="ssp:3" here, counted in milestones.',
+        ),
+        (
+            lambda: tos.fit(None, (), labelCol="digit"),
+            "fit: unknown option 'labelCol'. It is label here, for a DataFrame.",
+        ),
+        (
+            lambda: tos.fit(None, (), master="local[2]"),
+            "fit: unknown option 'master'. It "
+            'belongs to Spark: spark = tos.connect("local[4]"), before.',
+        ),
+        (
+            lambda: tos.fit(None, (), shuffle="yes"),
+            "shuffle: expected True, False or 'partitions', got 'yes'.",
         ),
         (
             lambda: tos.fit(None, (), foo=1),

@@ -562,6 +562,17 @@ def test_a_repartition_that_comes_too_late_is_said_to_have_lapsed(setting: Setti
     assert "3 partitions" in lapsed.detail
 
 
+def test_settings_have_the_names_of_other_libraries_too(setting: Setting) -> None:
+    gate = Gate(setting.cluster, 2)
+    run = setting.start(epochs=2, slots=8)
+    gate.reach()
+    run.set(num_workers=3, compression="int8")  # type: ignore[call-arg]
+    gate.opened.set()
+    run.wait(LIMIT)
+    assert setting.cluster.jobs == [2, 3]
+    assert [row["detail"] for row in run.events] == ["codec=int8", "3 partitions"]
+
+
 def test_of_two_repartitions_in_one_epoch_the_later_one_is_in_force(setting: Setting) -> None:
     """The other one has had no effect: its number of partitions is not what the run trains on."""
     gate = Gate(setting.cluster, 2)

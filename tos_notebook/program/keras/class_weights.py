@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -33,11 +34,11 @@ class ClassWeights:
                 f"class_weight: expected a model with one label, got {labels}. Give each row a "
                 "weight instead: weights=True."
             )
-        wrong = {c: w for c, w in weights.items() if int(c) != c or c < 0 or not w >= 0}
-        if wrong or not weights:
+        known = isinstance(weights, Mapping) and bool(weights)
+        if not known or not all(_fits(*each) for each in weights.items()):
             raise CaptureError(
                 "class_weight: expected weights of at least 0 by class, from 0, such as "
-                f"{{0: 1.0, 1: 5.0}}; got {dict(weights)!r}."
+                f"{{0: 1.0, 1: 5.0}}; got {weights!r:.80}."
             )
         self._table = np.ones(int(max(weights)) + 1, np.float32)
         for label, weight in weights.items():
@@ -56,3 +57,9 @@ class ClassWeights:
             classes = tf.cast(tf.reshape(labels, [-1]), tf.int64)
         named = (classes >= 0) & (classes < len(self._table))
         return tf.where(named, tf.gather(self._table, tf.where(named, classes, 0)), 1.0)
+
+
+def _fits(label: Any, weight: Any) -> bool:
+    """Return whether they are the number of a class, and a weight."""
+    numbers = isinstance(label, Real) and isinstance(weight, Real)
+    return numbers and int(label) == label and label >= 0 and weight >= 0

@@ -15,7 +15,7 @@ from ...blocks.source import DataSource
 from ...cluster.jobs import in_pool, named, pool_of
 from ...common.threads import SerialExecutor
 from ...data.dealing import keep, release
-from ...data.source import as_rows
+from ...data.source import about, as_rows
 from ...errors import ConfigError, DataError, SessionClosed, TosError, WaitTimeout
 from ...events import (
     EpochFinished,
@@ -64,7 +64,8 @@ def validation_rows(sc: Any, data: Any, program: Program, place: str = "driver")
     """
     program.require_measuring()
     source = as_rows(sc, data, 1, program.feeds, use="validation")
-    check_columns(source.columns, program.feeds)
+    with about("validation"):
+        check_columns(source.columns, program.feeds)
     program.require_measuring(source.columns)
     pool = pool_of(sc)
     if place == "executors":

@@ -14,7 +14,17 @@ from ...common.checks import refuse_unknown
 from ...errors import ConfigError
 from .elsewhere import changed_later, is_kept, of_resume
 from .observers import ObserverOptions
-from .option import Check, Option, by_own_name, documents, in_range, offers, options_of, takes
+from .option import (
+    Check,
+    Option,
+    also_named,
+    by_own_name,
+    documents,
+    in_range,
+    offers,
+    options_of,
+    takes,
+)
 from .run import RunOptions
 from .session import CheckedOptions, SessionOptions
 
@@ -28,6 +38,7 @@ __all__ = [
     "Option",
     "RunOptions",
     "SessionOptions",
+    "also_named",
     "by_own_name",
     "documents",
     "in_range",

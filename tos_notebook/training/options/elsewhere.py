@@ -34,16 +34,29 @@ _WEIGHTS = (
     "tos.columns(df, ..., weight=...)."
 )
 
+_RULE = (
+    "belongs to a rule that ends the run: callbacks=[EarlyStopping(patience=3)], or "
+    "stop_when=tos.conditions.no_improvement(patience=3)."
+)
+
+_WORKERS = ("workers", "n_workers", "nworkers", "num_proc", "executors", "num_executors")
+
 _WORDS: Mapping[str, str] = {
     "optimizer": _COMPILED,
     "loss": _COMPILED,
     "metrics": _COMPILED,
-    "patience": "belongs to a rule that ends the run: callbacks=[EarlyStopping(patience=3)], or "
-    "stop_when=tos.conditions.no_improvement(patience=3).",
+    "patience": _RULE,
+    "early_stopping": _RULE,
     "steps_per_epoch": "does not exist, since an epoch takes all rows once. Give fewer rows, or "
     'end the run by stop_when="steps >= 1000".',
-    "num_proc": "is num_workers here.",
-    "n_workers": "is num_workers here.",
+    "initial_epoch": "does not exist: a run counts its epochs from 1. tos.resume(run.uri) "
+    "continues one that has checkpoints.",
+    "validation_freq": 'is validation_every here: "30s", "50 milestones", or after each epoch.',
+    "master": 'belongs to Spark: spark = tos.connect("local[4]"), before.',
+    **dict.fromkeys(_WORKERS, "is num_workers here."),
+    **dict.fromkeys(("staleness", "max_staleness"), 'is sync="ssp:3" here, counted in milestones.'),
+    **dict.fromkeys(("features_col", "featuresCol"), "is features here, for a DataFrame."),
+    **dict.fromkeys(("labels", "label_col", "labelCol"), "is label here, for a DataFrame."),
     "class_weight": "belongs to the program: tos.capture(model, class_weight=...).",
     "weight": _WEIGHTS,
     "preprocess": "belongs to the program: tos.capture(model, preprocess=...).",
@@ -79,6 +92,17 @@ def of_start(name: str) -> str:
         later = f", or run.set({name}=...) while it trains" if _SESSION.get(name) in _SET else ""
         return f"belongs to the session: TrainingSession(..., {name}=...){later}."
     return _of_fit(name) or in_words(name)
+
+
+def takes_settings(function: Function) -> Function:
+    """Let `Run.set` say what becomes of an option that it does not take."""
+    return with_known_options(function, _of_set)
+
+
+def _of_set(name: str) -> str:
+    if name == "strategy":
+        return "is changed by run.swap_strategy(...)."
+    return "stays as it is while a run trains." if name in _SESSION or name in _RUN else ""
 
 
 def of_resume(name: str) -> str:

@@ -10,7 +10,7 @@ from inspect import Parameter, cleandoc, signature
 from textwrap import fill, indent
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast, get_type_hints
 
-from ...common.checks import one_of, refuse_unknown
+from ...common.checks import Function, one_of, refuse_unknown
 from ...errors import ConfigError
 
 Value = TypeVar("Value")
@@ -167,6 +167,24 @@ def by_own_name(options: Iterable[Option], given: Mapping[str, Any]) -> dict[str
                 )
             found[each.name] = found.pop(each.alias)
     return found
+
+
+def also_named(*options: Option) -> Callable[[Function], Function]:
+    """Let a function take options by their aliases, too.
+
+    Parameters
+    ----------
+    *options : Option
+    """
+
+    def decorate(function: Function) -> Function:
+        @wraps(function)
+        def taking(*args: Any, **given: Any) -> Any:
+            return function(*args, **by_own_name(options, given))
+
+        return cast(Function, taking)
+
+    return decorate
 
 
 def as_given(check: Callable[[Any], Any]) -> Check:

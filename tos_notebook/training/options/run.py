@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from ...blocks.partitioners import AnyPartitioner
 from ...blocks.sampling import Participants
-from ...common.checks import at_least_one, fraction, not_negative, one_of, positive, share
+from ...common.checks import at_least_one, fraction, not_negative, positive, share
 from ...errors import ConfigError
 from ...steering.trigger import Trigger, as_trigger
 from .option import in_range, option
@@ -29,7 +29,9 @@ def _name(name: str, value: Any) -> str:
 
 
 def _shuffle(name: str, value: Any) -> Any:
-    return one_of(name, value, ("partitions",)) if isinstance(value, str) else value
+    if isinstance(value, str) and value != "partitions":
+        raise ConfigError(f"{name}: expected True, False or 'partitions', got {value!r}.")
+    return value
 
 
 @dataclass(frozen=True)

@@ -112,8 +112,9 @@ def test_a_saved_run_is_listed_looked_at_and_resumed(spark_context: Any, stopped
     assert isinstance(events[0], RunResumed)
     assert min(e.version for e in events if isinstance(e, MilestoneCommitted)) > found.milestones
     with pytest.raises(InvalidTransition, match="3 epochs are done, of 3"):
-        tos.resume(stopped, spark=spark_context)
-    more = tos.resume(stopped, spark=spark_context, epochs=4, name="long").wait(LIMIT)
+        # The run itself stands for its folder.
+        tos.resume(run, spark=spark_context)
+    more = tos.resume(found, spark=spark_context, epochs=4, name="long").wait(LIMIT)
     assert more.name == "long"
     assert more.parameters()["total"].tolist() == [4 * X.sum(), 4 * len(X)]
     with pytest.raises(UnsupportedProgram, match="resumed without its model"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from tests.support.threads import wait_for_end
 from tests.unit.telemetry.samples import milestone
 from tos_notebook.archive.spec import FeedSpec
 from tos_notebook.data.source import as_rows
-from tos_notebook.errors import DataError, WaitTimeout
+from tos_notebook.errors import DataError, ShapeMismatch, WaitTimeout
 from tos_notebook.events import EpochFinished, Event, Validated, ValidationFailed
 from tos_notebook.readable import LONGEST_NAME, readable
 from tos_notebook.steering.trigger import as_trigger
@@ -293,3 +294,10 @@ def test_arrays_without_rows_are_not_called_rows_to_train_on() -> None:
         DataError, match=r"^validation: expected at least one array with .* row, got"
     ):
         as_rows(None, empty, 1, use="validation")
+
+
+def test_an_array_without_its_labels_is_called_validation_data() -> None:
+    feeds = [FeedSpec("x", "float32", (4,)), FeedSpec("y", "int64", ())]
+    program = SimpleNamespace(feeds=feeds, require_measuring=lambda *columns: None)
+    with pytest.raises(ShapeMismatch, match=r"^validation: expected records of 2 fields"):
+        validation.validation_rows(None, np.zeros((3, 4)), program)
