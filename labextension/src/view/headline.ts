@@ -19,7 +19,7 @@ export class Headline {
   private readonly rest = h("span", { class: "tos-rest" });
   private readonly place = h("span", { class: "tos-epoch" }, this.at, this.rest);
   private readonly trouble = h("span", {
-    class: "tos-trouble",
+    class: "tos-trouble tos-sentence",
     "data-tos": "trouble",
     hidden: true,
   });
