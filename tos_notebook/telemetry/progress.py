@@ -17,10 +17,17 @@ from ..events import (
     RunFinished,
     Stalled,
 )
+from ..readable import one_line
 from .tally import Tally, Totals
 
 AGAIN = 30.0
 """Seconds until the same wait is told for the second time; see `Repeats`."""
+
+VALIDATED = 3
+"""Values of the latest validation that a line has; the loss is the first."""
+
+LABEL = 24
+"""Characters of a value's name."""
 
 PLAIN_INTERVAL = 5.0
 """Seconds between lines where they cannot be rewritten in place (a file, a notebook's cell)."""
@@ -116,8 +123,9 @@ def describe(totals: Totals) -> str:
     Returns
     -------
     str
-        Such as ``epoch 2/5  milestones 340  215,000 samples/s  loss 0.213  staleness 1.0``, with
-        epochs counted from 1, and the staleness where there can be any.
+        Such as ``epoch 2/5  milestones 340  215,000 samples/s  loss 0.213  val_loss 0.25
+        val_accuracy 0.94  staleness 1.0``, with epochs counted from 1, the latest validation where
+        there is one, and the staleness where there can be any.
     """
     parts = [
         f"epoch {min(totals.epoch + 1, totals.epochs)}/{totals.epochs}",
@@ -127,6 +135,8 @@ def describe(totals: Totals) -> str:
         parts.append(f"{totals.samples_per_second:,.0f} samples/s")
     if totals.milestones:
         parts.append(f"loss {totals.loss:.3g}")
+        validated = list(totals.validation.items())[:VALIDATED]
+        parts += [f"{one_line(f'val_{name}', LABEL)} {value:.3g}" for name, value in validated]
         if not math.isnan(totals.staleness_mean):
             parts.append(f"staleness {totals.staleness_mean:.1f}")
     return "  ".join(parts)

@@ -56,6 +56,14 @@ def totals(**changes: float | None) -> Totals:
     return Totals(**fields | changes)  # type: ignore[arg-type]
 
 
+def test_a_line_has_the_latest_validation_under_the_names_of_keras() -> None:
+    found = {"loss": 0.25, "accuracy": 0.9431, "auc\n": 0.5, "f1": 0.4}
+    line = describe(totals(validation=found))  # type: ignore[arg-type]
+    assert "  loss 0.213  val_loss 0.25  val_accuracy 0.943  val_auc" in line
+    assert line.endswith(" 0.5  staleness 1.0")
+    assert "\n" not in line
+
+
 def test_a_line_says_epoch_milestones_rate_loss_and_staleness() -> None:
     assert (
         describe(totals()) == "epoch 2/5  milestones 340  215,000 samples/s  loss 0.213  "
