@@ -320,17 +320,14 @@ class TosMagics(Magics):
                 hint = did_you_mean(name, known) or f" It has {', '.join(sorted(known))}."
                 raise ConfigError(f"%tos_config: unknown default {name!r}.{hint}")
         try:
-            values = {name: self._read(name, text) for name, text in settings.items()}
+            values = {name: read(known[name], text) for name, text in settings.items()}
+            for name, value in values.items():
+                self._check(name, value)
             with self.hold_trait_notifications():
                 for name, value in values.items():
                     setattr(self, name, value)
         except (TraitError, TosError) as error:
             raise ConfigError(f"%tos_config: {error}") from None
-
-    def _read(self, name: str, text: str) -> Any:
-        value = read(self.traits()[name], text)
-        self._check(name, value)
-        return value
 
     def _check(self, name: str, value: Any) -> None:
         """Refuse a default that no cell can train with; it may be a variable of the notebook."""

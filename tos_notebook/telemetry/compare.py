@@ -93,7 +93,7 @@ def compare(*runs: Comparable | Sequence[Comparable]) -> Comparison:
     ConfigError
         No run was given, or what is no run, or an option, or one has no milestone yet.
     """
-    several = [each if isinstance(each, list | tuple) else [each] for each in runs]
+    several: Any = [each if isinstance(each, list | tuple) else [each] for each in runs]
     for given in chain(*several):
         if not hasattr(type(given), "history"):
             named = " %tos_compare takes names." if isinstance(given, str) else ""
