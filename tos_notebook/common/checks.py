@@ -92,8 +92,8 @@ MOST_MEANT = 4
 def did_you_mean(name: str, known: Iterable[str], sign: str = "") -> str:
     """Return `` Did you mean ...?`` with the known name that is nearest; empty if none is near.
 
-    Initials are near, too: those of learning_rate are lr. So are beginnings; of names that begin
-    alike, all are offered, as far as they are few.
+    Initials are near, too: those of learning_rate are lr. So are beginnings and other parts; of
+    names that begin alike, all are offered, as far as they are few.
 
     Parameters
     ----------
@@ -105,7 +105,8 @@ def did_you_mean(name: str, known: Iterable[str], sign: str = "") -> str:
     names = list(known)
     longer = sorted((each for each in names if each.startswith(name)), key=len)[:MOST_MEANT]
     short = [each for each in names if "".join(w[:1] for w in re.split("[_-]", each)) == name][:1]
-    begun = (longer or short) if len(name) > 1 else []
+    inside = [each for each in names if len(name) > 2 and name in each][:MOST_MEANT]
+    begun = (longer or short or inside) if len(name) > 1 else []
     near = [sign + each for each in begun or difflib.get_close_matches(name, names, 1, 0.5)]
     offered = " or ".join(filter(None, [", ".join(near[:-1]), *near[-1:]]))
     return f" Did you mean {offered}?" if near else ""

@@ -339,7 +339,7 @@ def as_conditions(value: Any) -> tuple[Callable[[RunStatus], Any], ...]:
     return (value,)
 
 
-def describe(condition: Callable[[RunStatus], Any]) -> str:
+def text_of(condition: Callable[[RunStatus], Any]) -> str:
     """Return a condition in words, or a function's name."""
     if isinstance(condition, Condition):
         return str(condition)

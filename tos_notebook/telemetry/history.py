@@ -13,12 +13,13 @@ import numpy as np
 
 from .. import events
 from ..common.arrays import Array
+from ..common.rows import Rows
 from ..readable import free_name
 from ..steering.links import LinkRates
 from ..steering.status import Progress
 from .by_epoch import by_epoch
 from .pace import PaceMeter, Paces
-from .steered import Commands, SteeringLog
+from .steered import SteeringLog
 from .tally import Tally, Totals, WorkerKey, WorkerTally
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ class History:
             table["staleness_max"] = math.nan
         return table.sort_values(["executor", "host", "partition"], ignore_index=True)
 
-    def steered(self) -> Commands:
+    def steered(self) -> Rows:
         """Return what the run was told; see `tos_notebook.Run.events`."""
         with self._lock:
             return self._steered.rows()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 from .. import events
 from ..common.rows import Rows
@@ -13,9 +12,6 @@ from ..steering.actions import ACTIONS, When
 from ..steering.machine import Command
 from ..steering.source import CALLBACKS, SCHEDULE
 from .tally import Tally
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 MOST = 1000
 """Records that are kept, the latest."""
@@ -42,16 +38,6 @@ _WITHOUT = {Command.PAUSE, Command.CHAOS}
 """What ends with the process."""
 
 
-class Commands(Rows):
-    """What a run was told; a table, and a DataFrame when asked."""
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return a DataFrame with a row for each command, its values as they are."""
-        import pandas as pd
-
-        return pd.DataFrame(list(self))
-
-
 @dataclass(slots=True)
 class _Record:
     seconds: float
@@ -71,9 +57,9 @@ class SteeringLog:
     def __init__(self) -> None:
         self._records: deque[_Record] = deque(maxlen=MOST)
 
-    def rows(self) -> Commands:
+    def rows(self) -> Rows:
         """Return the records; see `History.steered`."""
-        return Commands(asdict(record) for record in self._records)
+        return Rows(asdict(record) for record in self._records)
 
     def __call__(self, event: events.Event, tally: Tally) -> None:
         """Take one event into account, which the tally has counted already."""

@@ -87,6 +87,8 @@ def test_a_preset_has_help() -> None:
 def test_an_unknown_name_offers_the_nearest() -> None:
     with pytest.raises(CombinerError, match="Did you mean dynsgd"):
         as_combiner("dynsdg")
+    with pytest.raises(CombinerError, match="Did you mean fedadam"):
+        as_combiner("adam")
     with pytest.raises(CombinerError, match=r"'qqq'\. Some are dynsgd, .*describe\(\) lists all"):
         as_combiner("qqq")
 

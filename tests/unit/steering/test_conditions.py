@@ -128,7 +128,7 @@ def test_several_are_flat_and_named() -> None:
         return True
 
     found = stop.as_conditions([enough, "loss < 1 or steps >= 3", [stop.samples(20_000)]])
-    assert [stop.describe(c) for c in found] == [
+    assert [stop.text_of(c) for c in found] == [
         "enough", "loss < 1", "steps >= 3", "samples >= 20,000",
     ]  # fmt: skip
 

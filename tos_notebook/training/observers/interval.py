@@ -106,7 +106,7 @@ class IntervalChooser(Observer):
             f"time, where at most {100 * SHARE:.0f} % are wanted"
         )
         if share > SHARE and chosen >= self._most:
-            text += "; more batches are not in an epoch, or it would be too seldom"
+            text += f". It chooses at most {self._most}: no more than a worker's epoch, or {MOST}"
         self._interval = str(chosen)
         if chosen != present:
             # The run may have ended.

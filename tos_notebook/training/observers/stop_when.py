@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import ConfigError, DataError, InvalidTransition, SessionClosed, WaitTimeout
 from ...events import CallbackFailed, Event, Validated, ValidationFailed
-from ...steering.conditions import VALIDATION, Condition, as_conditions, describe
+from ...steering.conditions import VALIDATION, Condition, as_conditions, text_of
 from ...steering.source import STOP_WHEN, commands_from
 from .base import Maker, Observer, RunContext
 
@@ -121,7 +121,7 @@ class EarlyStop(Observer):
         self._active = [condition for condition in self._active if condition not in hopeless]
         if not hopeless:
             return False
-        names = " or ".join(describe(condition) for condition in hopeless)
+        names = " or ".join(text_of(condition) for condition in hopeless)
         why = event.message.partition("\n")[0].rstrip(".")
         text = f"stop_when: {names} can never be met, since the validation failed: {why}"
         self._note(text)
@@ -148,10 +148,10 @@ class EarlyStop(Observer):
                 met = bool(found)
             except Exception as error:
                 self._active.remove(condition)
-                self._failed(describe(condition), error)
+                self._failed(text_of(condition), error)
             else:
                 if met:
-                    reason = found if isinstance(found, str) else describe(condition)
+                    reason = found if isinstance(found, str) else text_of(condition)
                     # The run may have ended by itself.
                     with suppress(InvalidTransition), commands_from(STOP_WHEN):
                         self._context.run.stop(reason=reason)
@@ -191,7 +191,7 @@ def stopping(conditions: Any, *, validated: bool) -> Maker:
     for condition in found:
         if on_validation(condition) and not validated:
             raise ConfigError(
-                f"stop_when: expected validation data for {describe(condition)!r}, which looks at "
+                f"stop_when: expected validation data for {text_of(condition)!r}, which looks at "
                 "them. Give validation_data=..., or a condition on the training."
             )
     return lambda context: EarlyStop(context, found)

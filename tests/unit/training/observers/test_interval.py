@@ -118,7 +118,7 @@ def test_it_is_no_longer_than_an_epoch(chosen: Callable[..., Chosen]) -> None:
     run.tell(started(samples=400))
     run.train(0.01, 10.0)
     assert run.set_to == [20]
-    assert "more batches are not in an epoch" in run.chooser.notes[0]
+    assert "It chooses at most" in run.chooser.notes[0]
     unknown = chosen()
     unknown.tell(started(samples=None))
     unknown.train(1e-6, 10.0)
