@@ -31,7 +31,7 @@ class RealServer:
 
     @contextmanager
     def serve(self, nbytes: int) -> Any:
-        with serving(nbytes, CLIENTS, SECRET) as (server, _):
+        with serving(nbytes, CLIENTS, SECRET) as (server, *_):
             yield server.address.port
 
     @contextmanager

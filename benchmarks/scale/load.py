@@ -8,43 +8,29 @@ each; in between the run is paused and resumed.
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection as Pipe
-from pathlib import Path
 from statistics import median
-from typing import Any
 
 import numpy as np
 
-from tos_notebook.common.arrays import aligned_empty
 from tos_notebook.coordination.coordinator import Coordinator
 from tos_notebook.events import CommandApplied, Event, MilestoneCommitted, WorkerJoined, WorkerLost
 from tos_notebook.steering.machine import Command
 from tos_notebook.transport.auth import new_secret
-from tos_notebook.transport.dial import connect_tcp
-from tos_notebook.wire.messages import Directive, Join, Joined, Poll, Proceed, Push, Reply
 
 from ..lib.harness import Row, program
-from ..lib.serving import RUN, serving
+from ..lib.serving import serving
+from ..lib.simulated import END, Load, clients
+from ..lib.usage import resident
 
-PROCESSES = 2
-END = 120.0
-"""Seconds after which a wait is given up."""
 EVERY = 15.0
 """Seconds between two pauses."""
 OBEY = 0.2
 NBYTES = 4_000_000
 """Of the parameters."""
-USED = 0.01, 0.0, 1e-4, 0.9, 400_000
-"""Times, cores and memory in each push."""
 
 
 class Watch:
@@ -88,82 +74,6 @@ class Measured:
     errors: list[str] = field(default_factory=list)
 
 
-def resident() -> int:
-    """Return this process's resident memory in bytes."""
-    found = re.search(r"VmRSS:\s*(\d+) kB", Path("/proc/self/status").read_text(encoding="ascii"))
-    assert found
-    return int(found[1]) * 1024
-
-
-class Simulated:
-    """A worker that does not compute."""
-
-    def __init__(self, number: int, update: Any, target: Any) -> None:
-        self._number = number
-        self._update = update
-        self._target = target
-        self.error = ""
-
-    def run(self, address: tuple[Any, ...]) -> None:
-        """Push until told to stop."""
-        try:
-            with closing(connect_tcp(*address, timeout=END)) as connection:
-                self._work(connection)
-        except Exception as error:
-            self.error = f"worker {self._number}: {type(error).__name__}: {error}"
-
-    def _work(self, connection: Any) -> None:
-        number, pid = self._number, os.getpid()
-        join = Join(RUN, number, 0, number, "127.0.0.1", pid, segment="", metrics=[])
-        joined, _ = connection.request(join)
-        assert isinstance(joined, Joined)
-        sequence, version, directive = 0, 0, joined.directive
-        while True:
-            while directive is Directive.WAIT:
-                proceed, _ = connection.request(Poll(0), None, self._target)
-                assert isinstance(proceed, Proceed)
-                version = version if proceed.version is None else proceed.version
-                directive = proceed.directive
-            if directive is not Directive.GO:
-                return
-            push = Push(0, sequence, 10, 1000, version, 0, True, 0.25, *USED, ())
-            reply, _ = connection.request(push, self._update, self._target)
-            assert isinstance(reply, Reply)
-            assert reply.version > version
-            sequence, version, directive = sequence + 1, reply.version, reply.directive
-
-
-def simulate(numbers: range, nbytes: int, address: tuple[Any, ...], pipe: Pipe) -> None:
-    """Run some of the workers; send the errors of those that had any."""
-    update = np.ones(nbytes // 4, np.float32).view(np.uint8)
-    # One for all: nobody here reads what has come.
-    target = aligned_empty(nbytes)
-    workers = [Simulated(number, update, target) for number in numbers]
-    threads = [threading.Thread(target=worker.run, args=(address,)) for worker in workers]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    pipe.send([worker.error for worker in workers if worker.error])
-
-
-@contextmanager
-def clients(count: int, nbytes: int, address: tuple[Any, ...]) -> Iterator[list[Pipe]]:
-    """Run the simulated workers while the context is open."""
-    context = multiprocessing.get_context("spawn")
-    pipes, processes = [], []
-    for number in range(PROCESSES):
-        ours, theirs = context.Pipe()
-        numbers = range(number, count, PROCESSES)
-        process = context.Process(target=simulate, args=(numbers, nbytes, address, theirs))
-        process.start()
-        pipes.append(ours)
-        processes.append(process)
-    yield pipes
-    for process in processes:
-        process.join(END)
-
-
 def steer(training: Coordinator, watch: Watch, seconds: float, measured: Measured) -> None:
     """Let the workers push, pausing them now and then."""
     end = time.perf_counter() + seconds
@@ -193,9 +103,9 @@ def measure(workers: int, seconds: float, nbytes: int, tls: bool) -> Measured:
     """
     secret, watch = new_secret(), Watch()
     measured = Measured(memory=[resident()])
-    with serving(nbytes, workers, secret, watch, tls=tls) as (server, training):
+    with serving(nbytes, workers, secret, watch, tls=tls) as (server, training, _):
         address = (*server.address, secret, server.fingerprint)
-        with clients(workers, training.parameters.layout.nbytes, address) as pipes:
+        with clients(Load(workers, nbytes), address) as started:
             watch.wait_for("joined", workers)
             before, began = Counter(watch.milestones), time.perf_counter()
             steer(training, watch, seconds, measured)
@@ -204,8 +114,8 @@ def measure(workers: int, seconds: float, nbytes: int, tls: bool) -> Measured:
             measured.milestones.subtract(before)
             measured.memory.append(resident())
             training.command(Command.STOP, "load")
-            for pipe in pipes:
-                measured.errors += pipe.recv()
+            for pipe in started.pipes:
+                measured.errors += pipe.recv().errors
         measured.errors += [f"lost: {reason}" for reason in watch.lost]
         total = training.parameters.read()[0].view(np.float32)
         if not (total == training.parameters.version).all():

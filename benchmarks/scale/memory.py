@@ -9,7 +9,6 @@ driver counts as the driver's.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from ..lib.harness import Row, program
 from ..lib.models import network
 from ..lib.ours import spark
 from ..lib.peers import Peer
+from ..lib.usage import resident
 
 SMALL = (784, 10)
 WIDTHS = (2000, 5000)
@@ -29,15 +29,6 @@ ROWS = 2000
 
 STAGES = ("capture", "export", "train", "end")
 """In which the peak is looked for; at the end, what is held with the session still open."""
-
-
-def resident(kind: str) -> int:
-    """Return bytes of this process that are in memory: ``VmRSS``, or ``VmHWM``, their peak."""
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
-    found = re.search(rf"^{kind}:\s+(\d+) kB$", status, re.MULTILINE)
-    if found is None:
-        raise RuntimeError(f"/proc/self/status has no {kind}: this benchmark needs Linux.")
-    return int(found[1]) * 1024
 
 
 def take_peak() -> int:

@@ -1,0 +1,268 @@
+"""How many workers a server can take: 4 to 1,024 simulated ones against the driver, and 2 shards.
+
+Workers replay an update over TLS, and wait a while between two pushes as if they computed.
+All processes of the server share one core, and the workers have the others. So the curves are of
+one core; `tos_notebook.theory.scaling` predicts those of a cluster from the times measured here.
+
+    python -m benchmarks.scale.workers [--quick]
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from math import log, exp
+from multiprocessing.connection import Connection as Pipe
+from statistics import fmean
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tos_notebook.steering.machine import Command
+from tos_notebook.theory.queueing import Visit, simulate_network
+from tos_notebook.transport.auth import new_secret
+
+from ..lib.harness import Row, milliseconds, program
+from ..lib.serving import layout_of, serving
+from ..lib.simulated import END, Load, Replayed, clients
+from ..lib.usage import processor_seconds, resident
+
+WORKERS = (4, 16, 64, 256, 1024)
+SIZES = {"31 kB": (31_400, 0.1), "4 MB": (4_000_000, 2.0)}
+"""Bytes of parameters, and seconds between an answer and the next push."""
+SHARDS = 2
+JITTER = 0.1
+CALIBRATED_BY = 8
+"""Workers that push as soon as they are answered, to see what a push takes."""
+SATURATED = 0.8
+"""Of the rate that as many workers would have if each were alone."""
+ROUNDS = 3
+"""Pushes of each worker that a measurement lasts for, at least."""
+LONGEST = 40.0
+"""Seconds of one."""
+
+
+class Measured(NamedTuple):
+    """What one run has shown."""
+
+    rate: float
+    """Pushes a second."""
+    exchange: float
+    """Mean seconds of a push."""
+    slowest: float
+    """Rate of the slowest worker, over the mean."""
+    memory: int
+    """Resident bytes of the server's processes."""
+    server: float
+    """Processor seconds of the server's processes for a push, without what its counting takes."""
+    driver: float
+    """Those of the driver's process alone."""
+    workers: float
+    """Processor seconds of the workers' processes for a push."""
+    errors: list[str]
+
+
+def cores() -> tuple[set[int], set[int]]:
+    """Return the cores of the server, and of the workers."""
+    first, *others = sorted(os.sched_getaffinity(0))
+    return {first}, set(others) or {first}
+
+
+def serve(load: Load, pipe: Pipe) -> None:
+    """Be the driver; say where it listens, then its version whenever asked, until told to stop."""
+    os.sched_setaffinity(0, cores()[0])
+    secret = new_secret()
+    given = {"tls": True, "shards": load.shards}
+    with serving(load.nbytes, load.workers, secret, **given) as (server, training, beside):
+        address = (*server.address, secret, server.fingerprint)
+        pipe.send((address, [os.getpid(), *(process.pid for process in beside.started)]))
+        while pipe.recv() == "look":
+            pipe.send(training.parameters.version)
+        training.command(Command.STOP, "workers")
+        pipe.send("stopped")
+        # Until then, workers may not have read what told them to.
+        pipe.recv()
+        training.settle()
+        problems = [] if training.error is None else [str(training.error)]
+        total, version = training.parameters.read()
+        if not (total.view(np.float32) == version).all():
+            problems.append(f"expected parameters of {version}")
+        pipe.send(problems)
+
+
+class Driver(NamedTuple):
+    """The process that `serve` runs in."""
+
+    address: tuple[Any, ...]
+    pids: list[int]
+    """Its own, then those of shards."""
+    ask: Callable[[str], Any]
+
+
+@contextmanager
+def driver(load: Load) -> Iterator[Driver]:
+    """Run the driver in a process of its own while the context is open."""
+    context = multiprocessing.get_context("spawn")
+    pipe, theirs = context.Pipe()
+    process = context.Process(target=serve, args=(load, theirs))
+    process.start()
+    theirs.close()
+
+    def ask(what: str) -> Any:
+        pipe.send(what)
+        return heard(pipe)
+
+    try:
+        yield Driver(*heard(pipe), ask)
+    finally:
+        pipe.close()
+        process.join(END)
+        process.kill()
+
+
+def heard(pipe: Pipe) -> Any:
+    """Return what another process sends."""
+    if not pipe.poll(END):
+        raise TimeoutError(f"Expected a process to report within {END:g} s.")
+    return pipe.recv()
+
+
+def measure(load: Load, seconds: float) -> Measured:
+    """Let workers push for so many seconds, or longer where each has pushed too seldom."""
+    with driver(load) as served, clients(load, served.address, cores()[1]) as started:
+        warm(load, served, 1)
+        began = time.perf_counter()
+        warm(load, served, 2)
+        longest = ROUNDS * (time.perf_counter() - began)
+        pids = (served.pids[:1], served.pids[1:], started.pids)
+        spent = [sum(map(processor_seconds, group)) for group in pids]
+        version, began = served.ask("look"), time.perf_counter()
+        time.sleep(min(LONGEST, max(seconds, longest)))
+        pushes, ended = served.ask("look") - version, time.perf_counter()
+        used = [
+            (sum(map(processor_seconds, group)) - before) / pushes
+            for group, before in zip(pids, spent, strict=True)
+        ]
+        memory = sum(resident("VmRSS", pid) for pid in served.pids)
+        served.ask("stop")
+        seen: list[Replayed] = [heard(pipe) for pipe in started.pipes]
+        errors = served.ask("left")
+    errors += [error for each in seen for error in each.errors]
+    exchange, slowest = between(seen, began, ended)
+    rate = pushes / (ended - began)
+    return Measured(rate, exchange, slowest, memory, used[0] + used[1], used[0], used[2], errors)
+
+
+def warm(load: Load, served: Driver, rounds: int) -> None:
+    """Wait until the workers have made so many rounds, on average."""
+    end = time.perf_counter() + END
+    while served.ask("look") < rounds * load.workers:
+        if time.perf_counter() > end:
+            raise TimeoutError(f"Expected {load.workers} workers to push within {END:g} s.")
+        time.sleep(0.05)
+
+
+def between(seen: Sequence[Replayed], began: float, ended: float) -> tuple[float, float]:
+    """Return the mean seconds of a push in a window, and the slowest worker's share of the mean."""
+    rates, taken = [], []
+    for worker in (worker for each in seen for worker in each.pushes):
+        inside = [(at, took) for at, took in worker if began <= at <= ended]
+        taken += [took for _, took in inside]
+        if len(inside) < 2:
+            rates.append(len(inside) / (ended - began))
+        else:
+            rates.append((len(inside) - 1) / (inside[-1][0] - inside[0][0]))
+    return fmean(taken), min(rates) / fmean(rates)
+
+
+class Times(NamedTuple):
+    """Processor seconds of one push."""
+
+    server: float
+    driver: float
+    workers: float
+
+
+def calibrate(load: Load, seconds: float) -> Times:
+    """Return what a push takes where workers do nothing but push."""
+    found = measure(load._replace(workers=CALIBRATED_BY, think=0.0), seconds)
+    if found.errors:
+        raise RuntimeError("; ".join(found.errors[:3]))
+    return Times(found.server, found.driver, found.workers)
+
+
+def predicted(times: Times, load: Load) -> float:
+    """Return the pushes a second that a simulation of both groups of cores shows."""
+    each = times.workers / len(cores()[1]) / 2
+    route = [Visit("workers", each), Visit("server", times.server), Visit("workers", each)]
+    found = simulate_network([route], load.workers, load.think, jitter=load.jitter, rounds=10)
+    return found.rate
+
+
+def saturation(points: Sequence[tuple[int, float]]) -> float:
+    """Return where a curve falls below `SATURATED`; infinite where it does not.
+
+    Parameters
+    ----------
+    points : sequence of (int, float)
+        Workers, and their rate as a share of what it would be if each were alone.
+    """
+    for (n, share), (more, less) in pairwise(points):
+        if less < SATURATED:
+            # Between two points the share is taken for linear in the logarithm of the workers.
+            part = (share - SATURATED) / (share - less)
+            return exp(log(n) + part * (log(more) - log(n)))
+    return float("inf")
+
+
+def sweep(name: str, load: Load, counts: Sequence[int], seconds: float) -> list[Row]:
+    """Measure one way and one size with more and more workers."""
+    times = calibrate(load, seconds)
+    rows, shares, alone = [], [], 0.0
+    errors: list[str] = []
+    for n in counts:
+        found = measure(load._replace(workers=n), seconds)
+        errors += found.errors
+        alone = alone or found.exchange
+        shares.append((n, found.rate * (load.think + alone) / n))
+        simulated = predicted(times, load._replace(workers=n))
+        parts = {
+            "simulated / measured": f"{simulated:.1f} 1/s, {simulated / found.rate:.2f}",
+            "of as many workers alone": f"{100 * shares[-1][1]:.0f} %",
+            "both ways": f"{2 * layout_of(load.nbytes).nbytes * found.rate / 1e6:.1f} MB/s",
+            "a push, mean": milliseconds(found.exchange),
+            "slowest worker / mean": f"{found.slowest:.2f}",
+            "server's memory": f"{found.memory / 1e6:.0f} MB",
+            "server's, workers' cores in use": (
+                f"{found.rate * found.server:.2f}, {found.rate * found.workers:.2f}"
+            ),
+        }
+        rows.append(Row(f"{name}: {n} workers", found.rate, "1/s", "", parts))
+    parts = {
+        "processor, a push": f"server {milliseconds(times.server)}, of that driver "
+        f"{milliseconds(times.driver)}; worker {milliseconds(times.workers)}",
+        "between two pushes": f"{load.think:g} s",
+        **{f"error {number}": text for number, text in enumerate(errors[:5])},
+    }
+    rows.append(Row(f"{name}: errors", len(errors), "", "== 0"))
+    rows.append(Row(f"{name}: saturates at", saturation(shares), "", "", parts))
+    return rows
+
+
+def run(quick: bool) -> list[Row]:
+    """Measure the driver and shards, with small and large models."""
+    counts, seconds = ((4, 64), 1.5) if quick else (WORKERS, 5.0)
+    rows: list[Row] = []
+    for size, (nbytes, think) in SIZES.items():
+        for way, shards in (("driver", 0), (f"{SHARDS} shards", SHARDS)):
+            load = Load(0, nbytes, shards, think / 4 if quick else think, JITTER)
+            rows += sweep(f"{way}, {size}", load, counts, seconds)
+    return rows
+
+
+if __name__ == "__main__":
+    program(run, __doc__)
