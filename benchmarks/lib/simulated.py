@@ -127,7 +127,7 @@ class ToShards(ToDriver):
                 link = connect_tcp(host, port, secret, fingerprint, END, answer_timeout=END)
                 self._links.append(link)
                 link.request(attach)
-                link.request(Encoding("delta", "none"))
+                link.request(Encoding("delta", "fp32"))
         self._collect(Collect(0, 0, False, True, least, 0))
         return proceed.directive, proceed.version
 

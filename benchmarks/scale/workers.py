@@ -14,8 +14,6 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
-from math import log, exp
 from multiprocessing.connection import Connection as Pipe
 from statistics import fmean
 from typing import Any, NamedTuple
@@ -24,11 +22,12 @@ import numpy as np
 
 from tos_notebook.steering.machine import Command
 from tos_notebook.theory.queueing import Visit, simulate_network
+from tos_notebook.theory.scaling import saturation
 from tos_notebook.transport.auth import new_secret
 
 from ..lib.harness import Row, milliseconds, program
 from ..lib.serving import layout_of, serving
-from ..lib.simulated import END, Load, Replayed, clients
+from ..lib.simulated import END, Clients, Load, Replayed, clients
 from ..lib.usage import processor_seconds, resident
 
 WORKERS = (4, 16, 64, 256, 1024)
@@ -38,8 +37,6 @@ SHARDS = 2
 JITTER = 0.1
 CALIBRATED_BY = 8
 """Workers that push as soon as they are answered, to see what a push takes."""
-SATURATED = 0.8
-"""Of the rate that as many workers would have if each were alone."""
 ROUNDS = 3
 """Pushes of each worker that a measurement lasts for, at least."""
 LONGEST = 40.0
@@ -134,9 +131,9 @@ def heard(pipe: Pipe) -> Any:
 def measure(load: Load, seconds: float) -> Measured:
     """Let workers push for so many seconds, or longer where each has pushed too seldom."""
     with driver(load) as served, clients(load, served.address, cores()[1]) as started:
-        warm(load, served, 1)
+        warm(load, served, started, 1)
         began = time.perf_counter()
-        warm(load, served, 2)
+        warm(load, served, started, 2)
         longest = ROUNDS * (time.perf_counter() - began)
         pids = (served.pids[:1], served.pids[1:], started.pids)
         spent = [sum(map(processor_seconds, group)) for group in pids]
@@ -152,22 +149,29 @@ def measure(load: Load, seconds: float) -> Measured:
         seen: list[Replayed] = [heard(pipe) for pipe in started.pipes]
         errors = served.ask("left")
     errors += [error for each in seen for error in each.errors]
-    exchange, slowest = between(seen, began, ended)
-    rate = pushes / (ended - began)
-    return Measured(rate, exchange, slowest, memory, used[0] + used[1], used[0], used[2], errors)
+    rates, exchange = between(seen, began, ended)
+    spent = used[0] + used[1], used[0], used[2]
+    return Measured(sum(rates), exchange, min(rates) / fmean(rates), memory, *spent, errors)
 
 
-def warm(load: Load, served: Driver, rounds: int) -> None:
+def warm(load: Load, served: Driver, started: Clients, rounds: int) -> None:
     """Wait until the workers have made so many rounds, on average."""
     end = time.perf_counter() + END
     while served.ask("look") < rounds * load.workers:
+        for pipe in started.pipes:
+            if pipe.poll():
+                raise RuntimeError(f"Workers have left: {'; '.join(pipe.recv().errors[:3])}")
         if time.perf_counter() > end:
             raise TimeoutError(f"Expected {load.workers} workers to push within {END:g} s.")
         time.sleep(0.05)
 
 
-def between(seen: Sequence[Replayed], began: float, ended: float) -> tuple[float, float]:
-    """Return the mean seconds of a push in a window, and the slowest worker's share of the mean."""
+def between(seen: Sequence[Replayed], began: float, ended: float) -> tuple[list[float], float]:
+    """Return the rate of each worker in a window, and the mean seconds of a push.
+
+    From a worker's first push in it to its last: a window that begins or ends between two pushes
+    would count a part of one as a whole, or as none.
+    """
     rates, taken = [], []
     for worker in (worker for each in seen for worker in each.pushes):
         inside = [(at, took) for at, took in worker if began <= at <= ended]
@@ -176,7 +180,7 @@ def between(seen: Sequence[Replayed], began: float, ended: float) -> tuple[float
             rates.append(len(inside) / (ended - began))
         else:
             rates.append((len(inside) - 1) / (inside[-1][0] - inside[0][0]))
-    return fmean(taken), min(rates) / fmean(rates)
+    return rates, fmean(taken)
 
 
 class Times(NamedTuple):
@@ -201,22 +205,6 @@ def predicted(times: Times, load: Load) -> float:
     route = [Visit("workers", each), Visit("server", times.server), Visit("workers", each)]
     found = simulate_network([route], load.workers, load.think, jitter=load.jitter, rounds=10)
     return found.rate
-
-
-def saturation(points: Sequence[tuple[int, float]]) -> float:
-    """Return where a curve falls below `SATURATED`; infinite where it does not.
-
-    Parameters
-    ----------
-    points : sequence of (int, float)
-        Workers, and their rate as a share of what it would be if each were alone.
-    """
-    for (n, share), (more, less) in pairwise(points):
-        if less < SATURATED:
-            # Between two points the share is taken for linear in the logarithm of the workers.
-            part = (share - SATURATED) / (share - less)
-            return exp(log(n) + part * (log(more) - log(n)))
-    return float("inf")
 
 
 def sweep(name: str, load: Load, counts: Sequence[int], seconds: float) -> list[Row]:

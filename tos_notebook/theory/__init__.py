@@ -1,6 +1,7 @@
 """What theory predicts of training: staleness, momentum, stability, and what exchanges cost.
 
-`cost` compares the ways of training: who exchanges what with whom, and how fast that is.
+`cost` compares the ways of training: who exchanges what with whom, and how fast that is. `scaling`
+simulates how they scale, up to thousands of workers.
 
 The other predictions are of asynchronous training, for plain gradient steps on a quadratic with
 curvature h, one step to a milestone, added as they are (`downpour`), by n workers that take equally
@@ -21,6 +22,7 @@ from .predictions import (
     mean_staleness,
     stability_bound,
 )
+from .scaling import Curve, Point, Scaling, scaling
 from .simulation import Fit, Simulation, fit_momentum, simulate
 
 __all__ = [
@@ -29,8 +31,11 @@ __all__ = [
     "LATENCY",
     "Cost",
     "Costs",
+    "Curve",
     "Fit",
     "Gauge",
+    "Point",
+    "Scaling",
     "Simulation",
     "cost",
     "effective_rate",
@@ -39,6 +44,7 @@ __all__ = [
     "implicit_momentum",
     "local_sgd_factor",
     "mean_staleness",
+    "scaling",
     "simulate",
     "stability_bound",
 ]

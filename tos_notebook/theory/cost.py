@@ -75,7 +75,7 @@ def cost(
     """
     counts = _workers(workers)
     cluster = Cluster(
-        _nbytes(program),
+        nbytes_of(program),
         counts,
         positive("batch_seconds", batch_seconds),
         at_least_one("batch_size", batch_size),
@@ -95,7 +95,8 @@ def cost(
     )
 
 
-def _nbytes(program: Any) -> int:
+def nbytes_of(program: Any) -> int:
+    """Return the bytes of a program's parameters; see `cost`."""
     # Figures load this package, and need no program.
     from ..program.capture import capture
     from ..program.kinds import is_keras
