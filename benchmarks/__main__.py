@@ -21,7 +21,7 @@ ROOMS = {
         *("sharing", "allreduce", "mllib", "feeding"),
     ),
     "latency": ("exchange", "control", "epochs", "failures"),
-    "scale": ("load", "memory", "stragglers", "shards"),
+    "scale": ("load", "workers", "memory", "stragglers", "shards"),
     "accuracy": ("accuracy", "sorted_data", "optimizer_state"),
     "start_up": ("start", "again", "compilers", "course", "fresh"),
     "front_end": ("view", "notebook", "browser", "panel"),

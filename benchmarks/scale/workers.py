@@ -35,11 +35,11 @@ SIZES = {"31 kB": (31_400, 0.1), "4 MB": (4_000_000, 2.0)}
 """Bytes of parameters, and seconds between an answer and the next push."""
 SHARDS = 2
 JITTER = 0.1
-CALIBRATED_BY = 8
-"""Workers that push as soon as they are answered, to see what a push takes."""
+CALIBRATED_BY = 64
+"""Workers of the run that tells what a push takes; all other runs are predicted from it."""
 ROUNDS = 3
 """Pushes of each worker that a measurement lasts for, at least."""
-LONGEST = 40.0
+LONGEST = 20.0
 """Seconds of one."""
 
 
@@ -183,62 +183,50 @@ def between(seen: Sequence[Replayed], began: float, ended: float) -> tuple[list[
     return rates, fmean(taken)
 
 
-class Times(NamedTuple):
-    """Processor seconds of one push."""
-
-    server: float
-    driver: float
-    workers: float
-
-
-def calibrate(load: Load, seconds: float) -> Times:
-    """Return what a push takes where workers do nothing but push."""
-    found = measure(load._replace(workers=CALIBRATED_BY, think=0.0), seconds)
-    if found.errors:
-        raise RuntimeError("; ".join(found.errors[:3]))
-    return Times(found.server, found.driver, found.workers)
-
-
-def predicted(times: Times, load: Load) -> float:
+def predicted(by: Measured, load: Load) -> float:
     """Return the pushes a second that a simulation of both groups of cores shows."""
-    each = times.workers / len(cores()[1]) / 2
-    route = [Visit("workers", each), Visit("server", times.server), Visit("workers", each)]
+    each = by.workers / len(cores()[1]) / 2
+    route = [Visit("workers", each), Visit("server", by.server), Visit("workers", each)]
     found = simulate_network([route], load.workers, load.think, jitter=load.jitter, rounds=10)
     return found.rate
 
 
 def sweep(name: str, load: Load, counts: Sequence[int], seconds: float) -> list[Row]:
     """Measure one way and one size with more and more workers."""
-    times = calibrate(load, seconds)
-    rows, shares, alone = [], [], 0.0
-    errors: list[str] = []
-    for n in counts:
-        found = measure(load._replace(workers=n), seconds)
-        errors += found.errors
-        alone = alone or found.exchange
-        shares.append((n, found.rate * (load.think + alone) / n))
-        simulated = predicted(times, load._replace(workers=n))
-        parts = {
-            "simulated / measured": f"{simulated:.1f} 1/s, {simulated / found.rate:.2f}",
-            "of as many workers alone": f"{100 * shares[-1][1]:.0f} %",
-            "both ways": f"{2 * layout_of(load.nbytes).nbytes * found.rate / 1e6:.1f} MB/s",
-            "a push, mean": milliseconds(found.exchange),
-            "slowest worker / mean": f"{found.slowest:.2f}",
-            "server's memory": f"{found.memory / 1e6:.0f} MB",
-            "server's, workers' cores in use": (
-                f"{found.rate * found.server:.2f}, {found.rate * found.workers:.2f}"
-            ),
-        }
-        rows.append(Row(f"{name}: {n} workers", found.rate, "1/s", "", parts))
+    found = {n: measure(load._replace(workers=n), seconds) for n in counts}
+    by, alone = found[CALIBRATED_BY], load.think + found[counts[0]].exchange
+    shares = [(n, each.rate * alone / n) for n, each in found.items()]
+    rows = [
+        Row(f"{name}: {n} workers", each.rate, "1/s", "", parts_of(each, by, load, n, share))
+        for (n, each), (_, share) in zip(found.items(), shares, strict=True)
+    ]
+    errors = [error for each in found.values() for error in each.errors]
+    texts = {f"error {number}": text for number, text in enumerate(errors[:5])}
     parts = {
-        "processor, a push": f"server {milliseconds(times.server)}, of that driver "
-        f"{milliseconds(times.driver)}; worker {milliseconds(times.workers)}",
+        "processor, a push": f"server {milliseconds(by.server)}, of that driver "
+        f"{milliseconds(by.driver)}; worker {milliseconds(by.workers)}",
         "between two pushes": f"{load.think:g} s",
-        **{f"error {number}": text for number, text in enumerate(errors[:5])},
     }
-    rows.append(Row(f"{name}: errors", len(errors), "", "== 0"))
-    rows.append(Row(f"{name}: saturates at", saturation(shares), "", "", parts))
-    return rows
+    return [
+        *rows,
+        Row(f"{name}: saturates at", saturation(shares), "", "", parts),
+        Row(f"{name}: errors", len(errors), "", "== 0", texts),
+    ]
+
+
+def parts_of(found: Measured, by: Measured, load: Load, n: int, share: float) -> dict[str, str]:
+    """Return what a person wants to know of one run."""
+    simulated = predicted(by, load._replace(workers=n))
+    used = found.rate * found.server, found.rate * found.workers
+    return {
+        "simulated / measured": f"{simulated:.1f} 1/s, {simulated / found.rate:.2f}",
+        "of as many workers alone": f"{100 * share:.0f} %",
+        "both ways": f"{2 * layout_of(load.nbytes).nbytes * found.rate / 1e6:.1f} MB/s",
+        "a push, mean": milliseconds(found.exchange),
+        "slowest worker / mean": f"{found.slowest:.2f}",
+        "server's memory": f"{found.memory / 1e6:.0f} MB",
+        "server's, workers' cores in use": f"{used[0]:.2f}, {used[1]:.2f}",
+    }
 
 
 def run(quick: bool) -> list[Row]:

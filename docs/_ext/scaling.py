@@ -60,6 +60,9 @@ STYLE = """
 WIDE, HIGH = 250, 190
 """Of a chart's plane."""
 
+FEWEST = 4
+"""Workers, where charts begin."""
+
 DASHES = ("", "7 4", "2 3", "10 3 2 3", "1 4")
 """Of the lines, for those who do not see colors."""
 
@@ -87,50 +90,66 @@ class Chart:
 
     def draw(self, left: float, top: float) -> Iterator[str]:
         """Yield elements of SVG."""
-        points = [p for s in self.series for p in (*s.line, *s.marks)]
-        across = [min(x for x, _ in points), max(x for x, _ in points)]
-        up = [math.floor(math.log10(min(y for _, y in points)))]
-        up += [math.ceil(math.log10(max(y for _, y in points)))]
-
-        def at(x: float, y: float) -> tuple[float, float]:
-            right = math.log(x / across[0]) / math.log(across[1] / across[0])
-            high = (math.log10(y) - up[0]) / (up[1] - up[0])
-            return left + WIDE * right, top + HIGH * (1 - high)
-
         yield f'<text class="head" x="{left:g}" y="{top - 14:g}">{html.escape(self.title)}</text>'
-        for power in range(up[0], up[1] + 1):
-            _, y = at(across[0], 10.0**power)
-            yield f'<path class="grid" d="M{left:g} {y:.0f}h{WIDE}"/>'
-            yield (
-                f'<text x="{left - 6:g}" y="{y + 4:.0f}" text-anchor="end">{10.0**power:,g}</text>'
-            )
-        for x in (4, 16, 64, 256, 1024, 4096, 10_000):
-            if x <= across[1] and (x != 4096 or across[1] <= 4096):
-                place, _ = at(x, 10.0 ** up[0])
-                yield (
-                    f'<text x="{place:.0f}" y="{top + HIGH + 17:g}" text-anchor="middle">{x:,}</text>'
-                )
-        yield (
-            f'<text x="{left + WIDE / 2:g}" y="{top + HIGH + 34:g}" text-anchor="middle">'
-            "workers</text>"
-        )
+        points = [point for series in self.series for point in (*series.line, *series.marks)]
+        plane = _plane(points, left, top)
+        yield from plane.axes()
         ends = []
         for number, series in enumerate(self.series):
-            places = [at(*point) for point in series.line]
+            places = [plane.at(*point) for point in series.line]
             path = "L".join(f"{x:.0f} {y:.0f}" for x, y in places)
             dash = f' stroke-dasharray="{DASHES[number]}"' if DASHES[number] else ""
             yield f'<path class="line k{number}"{dash} d="M{path}"/>'
-            yield from _marks(number, [at(*point) for point in series.marks])
+            for point in series.marks:
+                yield _mark(number, *plane.at(*point))
             ends.append((places[-1][1], series.name))
         yield from _names(left + WIDE + 8, ends)
 
 
-def _marks(number: int, places: Iterable[tuple[float, float]]) -> Iterator[str]:
-    for x, y in places:
-        if number % 2:
-            yield f'<rect class="mark k{number}" x="{x - 4:.0f}" y="{y - 4:.0f}" width="8" height="8"/>'
-        else:
-            yield f'<circle class="mark k{number}" cx="{x:.0f}" cy="{y:.0f}" r="4.5"/>'
+class _Plane(NamedTuple):
+    """Where numbers lie in a chart."""
+
+    left: float
+    top: float
+    most: float
+    """Workers."""
+    low: int
+    high: int
+    """Powers of ten of the rates."""
+
+    def at(self, workers: float, rate: float) -> tuple[float, float]:
+        right = math.log(workers / FEWEST) / math.log(self.most / FEWEST)
+        up = (math.log10(rate) - self.low) / (self.high - self.low)
+        return self.left + WIDE * right, self.top + HIGH * (1 - up)
+
+    def axes(self) -> Iterator[str]:
+        for power in range(self.low, self.high + 1):
+            _, y = self.at(FEWEST, 10.0**power)
+            yield f'<path class="grid" d="M{self.left:g} {y:.0f}h{WIDE}"/>'
+            yield _text(self.left - 6, y + 4, f"{10.0**power:,g}", "end")
+        bottom = self.top + HIGH
+        for workers in (4, 16, 64, 256, 1024, 10_000):
+            if workers <= self.most:
+                x, _ = self.at(workers, 1.0)
+                yield _text(x, bottom + 17, f"{workers:,}", "middle")
+        yield _text(self.left + WIDE / 2, bottom + 34, "workers", "middle")
+
+
+def _plane(points: Sequence[tuple[float, float]], left: float, top: float) -> _Plane:
+    rates = [math.log10(rate) for _, rate in points]
+    most = max(workers for workers, _ in points)
+    return _Plane(left, top, most, math.floor(min(rates)), math.ceil(max(rates)))
+
+
+def _text(x: float, y: float, text: str, anchor: str) -> str:
+    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}">{text}</text>'
+
+
+def _mark(number: int, x: float, y: float) -> str:
+    if number % 2:
+        corner = f'x="{x - 4:.0f}" y="{y - 4:.0f}"'
+        return f'<rect class="mark k{number}" {corner} width="8" height="8"/>'
+    return f'<circle class="mark k{number}" cx="{x:.0f}" cy="{y:.0f}" r="4.5"/>'
 
 
 def _names(left: float, ends: Sequence[tuple[float, str]]) -> Iterator[str]:

@@ -8,7 +8,7 @@ import re
 import pytest
 
 import tos_notebook
-from docs._ext import exchanges, generated
+from docs._ext import exchanges, generated, scaling
 from docs._ext.layers import DIAGRAM, LAYER_NAMES, alternative, diagram, parts
 from tests.docs.pages import DOCS, ROOT
 from tos_notebook.magics import TosMagics
@@ -33,6 +33,39 @@ def test_the_pictures_of_exchanges_are_those_of_the_schedules(picture: exchanges
     assert drawn == picture.svg(), "Draw it anew: python -m docs._ext.exchanges"
     page = (DOCS / "explanation" / "strategies.md").read_text("utf-8")
     assert f"](../{picture.path.name})" in page
+
+
+@pytest.mark.parametrize("picture", scaling.pictures(), ids=lambda picture: picture.name)
+def test_the_pictures_of_scale_are_those_of_what_was_measured_and_simulated(
+    picture: scaling.Picture,
+) -> None:
+    drawn = picture.path.read_text(encoding="utf-8")
+    assert drawn == picture.svg(), "Draw it again: python -m docs._ext.scaling"
+    page = (DOCS / "explanation" / "scale.md").read_text("utf-8")
+    assert f"](../{picture.path.name})" in page
+
+
+def test_what_was_simulated_is_what_the_theory_says_now() -> None:
+    """Of few workers; it would take a minute for all."""
+    size, nbytes, compute = scaling.SIZES[1]
+    now = scaling.simulate([(size, nbytes, compute)], workers=(4, 256))
+    kept = scaling.simulated()[size]
+    assert now[size].keys() == kept.keys()
+    for way, points in now[size].items():
+        for point in points:
+            same = next(each for each in kept[way] if each[0] == point[0])
+            assert point == [same[0], pytest.approx(same[1], rel=0.01), same[2]]
+
+
+def test_what_was_measured_is_read_with_what_was_simulated_beside_it() -> None:
+    text = (
+        "$ python -m benchmarks.scale.workers\n"
+        "2 shards, 4 MB: 1024 workers                38.491 1/s      1 run\n"
+        "    simulated / measured               39.4 1/s, 1.02\n"
+        "2 shards, 4 MB: saturates at                153.3           1 run\n"
+    )
+    series = scaling.parse(text)["4 MB"]["2 shards"]
+    assert (series.line, series.marks) == ([(1024, 39.4)], [(1024, 38.491)])
 
 
 def test_figures_are_taken_from_the_output_of_the_programs_that_are_asked_for() -> None:
