@@ -83,6 +83,7 @@ class Point(NamedTuple):
     """One point of a curve."""
 
     workers: int
+    """How many there are."""
     rate: float
     """Pushes a second, of all workers together; with all-reduce each worker's part in a round."""
     exchange: float
@@ -214,11 +215,12 @@ class Hosts:
         # Back to the worker, to the driver, back, and to the shard: four short messages.
         count = Visit(("driver's process",), COUNT.of(0), 1.0, 2 * LATENCY)
         counted = [Visit(process, busy / 2, 1.0, 2 * LATENCY), count, Visit(process, busy / 2)]
-        own = Visit(None, WORKER.of(self.nbytes) / 2)
+        own = Visit(None, parts * WORKER.of(self.nbytes / parts) / 2)
         return [own, *up, *(counted if shards else [Visit(process, busy)]), *down, own]
 
     def _together(self, algorithm: str, workers: int) -> Point:
-        reducing, least = (self._reduction(algorithm, n, m) for n, m in self._sizes(workers))
+        reducing = self._reduction(algorithm, workers, self.per_host)
+        least = self._reduction(algorithm, min(2, workers), 1)
         random = np.random.default_rng(0)
         drawn = [
             random.gamma(self.jitter**-2, self.jitter**2, workers).max() if self.jitter else 1.0
@@ -230,10 +232,6 @@ class Hosts:
         share = (computing + least) / taken
         limit = COMPUTING if share >= SATURATED else "exchange"
         return Point(workers, workers / taken, taken - self.compute, share, limit)
-
-    def _sizes(self, workers: int) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Return workers, and those of a host: all of them, and two that have a host each."""
-        return (workers, self.per_host), (min(2, workers), 1)
 
     def _reduction(self, algorithm: str, workers: int, per_host: int) -> float:
         hosts = [number // per_host for number in range(workers)]
