@@ -57,7 +57,7 @@ STYLE = """
     }
 """
 
-WIDE, HIGH = 250, 190
+WIDE, HIGH = 240, 190
 """Of a chart's plane."""
 
 FEWEST = 4
@@ -190,7 +190,7 @@ class Picture:
         parts = [
             part
             for number, chart in enumerate(self.charts)
-            for part in chart.draw(52 + 376 * (number % 2), 44 + 270 * (number // 2))
+            for part in chart.draw(62 + 372 * (number % 2), 44 + 270 * (number // 2))
         ]
         lines = [
             f'<svg xmlns="http://www.w3.org/2000/svg" {size}>',
