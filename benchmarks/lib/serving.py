@@ -58,7 +58,11 @@ class Processes:
             given = (task, number, self._called)
             self.started.append(context.Process(target=_beside, args=given, daemon=True))
             self.started[-1].start()
-        return in_thread("shards", lambda: [each.join() for each in self.started] and None)
+        return in_thread("shards", self._wait)
+
+    def _wait(self) -> None:
+        for process in self.started:
+            process.join()
 
     def cancel(self) -> None:
         """See `Beside.cancel`."""

@@ -244,6 +244,10 @@ def clients(load: Load, address: Served, cores: set[int] | None = None) -> Itera
         processes.append(context.Process(target=replay, args=given, daemon=True))
         processes[-1].start()
         pipes.append(ours)
-    yield Clients(pipes, [process.pid or 0 for process in processes])
-    for process in processes:
-        process.join(END)
+    try:
+        yield Clients(pipes, [process.pid or 0 for process in processes])
+        for process in processes:
+            process.join(END)
+    finally:
+        for process in processes:
+            process.kill()

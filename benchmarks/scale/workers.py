@@ -114,7 +114,8 @@ def driver(load: Load) -> Iterator[Driver]:
         return heard(pipe)
 
     try:
-        yield Driver(*heard(pipe), ask)
+        address, pids = heard(pipe)
+        yield Driver(address, pids, ask)
     finally:
         pipe.close()
         process.join(END)
@@ -150,8 +151,9 @@ def measure(load: Load, seconds: float) -> Measured:
         errors = served.ask("left")
     errors += [error for each in seen for error in each.errors]
     rates, exchange = between(seen, began, ended)
-    spent = used[0] + used[1], used[0], used[2]
-    return Measured(sum(rates), exchange, min(rates) / fmean(rates), memory, *spent, errors)
+    slowest, (driving, sharding, working) = min(rates) / fmean(rates), used
+    both = driving + sharding
+    return Measured(sum(rates), exchange, slowest, memory, both, driving, working, errors)
 
 
 def warm(load: Load, served: Driver, started: Clients, rounds: int) -> None:
@@ -186,7 +188,7 @@ def between(seen: Sequence[Replayed], began: float, ended: float) -> tuple[list[
 def predicted(by: Measured, load: Load) -> float:
     """Return the pushes a second that a simulation of both groups of cores shows."""
     each = by.workers / len(cores()[1]) / 2
-    route = [Visit("workers", each), Visit("server", by.server), Visit("workers", each)]
+    route = [Visit(("workers",), each), Visit(("server",), by.server), Visit(("workers",), each)]
     found = simulate_network([route], load.workers, load.think, jitter=load.jitter, rounds=10)
     return found.rate
 

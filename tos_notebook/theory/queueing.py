@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +21,9 @@ import numpy.typing as npt
 from ..common.checks import at_least_one, at_least_zero, not_negative
 from ..errors import ConfigError
 
+Station = tuple[str | int, ...]
+"""The name of one, with more to tell it from others of its kind."""
+
 _DRAWN = 4096
 """Random numbers at a time."""
 
@@ -28,7 +31,7 @@ _DRAWN = 4096
 class Visit(NamedTuple):
     """One stop of a round."""
 
-    station: Hashable
+    station: Station | None
     """Where; None for what takes time, and keeps nobody waiting."""
     seconds: float
     """Of service, on average."""
@@ -46,7 +49,7 @@ class Observed(NamedTuple):
     """Rounds a second, of all workers together."""
     exchange: float
     """Mean seconds of a round that a worker does not compute."""
-    busy: dict[Hashable, float]
+    busy: dict[Station, float]
     """The share of the time in which each station serves."""
 
 

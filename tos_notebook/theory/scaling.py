@@ -190,9 +190,9 @@ class Hosts:
         rounds = max(_LEAST, _PUSHES // workers)
         found = simulate_network(routes, workers, self.compute, jitter=self.jitter, rounds=rounds)
         alone = workers / (self.compute + unloaded(routes[0]))
-        busiest, *_ = max(found.busy, key=lambda station: found.busy[station])
+        busiest = max(found.busy, key=lambda station: found.busy[station])
         share = found.rate / alone
-        limit = busiest if share < SATURATED else COMPUTING
+        limit = str(busiest[0]) if share < SATURATED else COMPUTING
         return Point(workers, found.rate, found.exchange, share, limit)
 
     def route(self, host: int, shards: int) -> list[Visit]:

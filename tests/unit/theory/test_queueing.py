@@ -34,21 +34,23 @@ def solved(compute: float, demands: Sequence[float], n: int) -> tuple[float, flo
 def test_exponential_stations_do_what_mean_value_analysis_says(n: int, jitter: float) -> None:
     """However the times of computing are distributed: only their mean counts."""
     demands = (0.01, 0.02, 0.005)
-    route = [Visit(number, demand) for number, demand in enumerate(demands)]
+    route = [Visit((number,), demand) for number, demand in enumerate(demands)]
     rounds = 30_000 // n
     found = simulate_network([route], n, 0.3, jitter=jitter, service_jitter=1.0, rounds=rounds)
     rate, exchange = solved(0.3, demands, n)
     assert found.rate == pytest.approx(rate, rel=0.03)
     assert found.exchange == pytest.approx(exchange, rel=0.05)
     for number, demand in enumerate(demands):
-        assert found.busy[number] == pytest.approx(rate * demand, rel=0.05)
+        assert found.busy[(number,)] == pytest.approx(rate * demand, rel=0.05)
 
 
 @pytest.mark.parametrize("load", [0.3, 0.6, 0.8])
 def test_many_rare_workers_wait_as_in_an_open_queue_of_constant_service(load: float) -> None:
     """M/D/1: mean wait ρs / (2 (1 - ρ)). Pollaczek 1930, Mathematische Zeitschrift 32."""
     n, service = 4000, 1e-3
-    found = simulate_network([[Visit("one", service)]], n, n * service / load, jitter=1.0, rounds=9)
+    found = simulate_network(
+        [[Visit(("one",), service)]], n, n * service / load, jitter=1.0, rounds=9
+    )
     waited = load * service / (2 * (1 - load))
     assert found.exchange - service == pytest.approx(waited, rel=0.1)
 
@@ -58,7 +60,7 @@ def test_the_rate_is_within_the_bounds_of_any_network(
     compute: float, demands: list[float], n: int, seed: int
 ) -> None:
     """Constant times: n / (Z + R) and 1 / D from above, and one at a time from below."""
-    route = [Visit(number, demand) for number, demand in enumerate(demands)]
+    route = [Visit((number,), demand) for number, demand in enumerate(demands)]
     found = simulate_network([route], n, compute, jitter=0.0, rounds=5, seed=seed)
     alone = compute + sum(demands)
     # The last round of the window may end before that of another worker.
@@ -69,7 +71,7 @@ def test_the_rate_is_within_the_bounds_of_any_network(
 
 
 def test_what_is_sent_on_as_it_comes_takes_the_time_of_one_link() -> None:
-    route = [Visit("out", 2.0, 0.0, 0.5), Visit("in", 2.0), Visit(None, 1.0)]
+    route = [Visit(("out",), 2.0, 0.0, 0.5), Visit(("in",), 2.0), Visit(None, 1.0)]
     assert unloaded(route) == 3.5
     found = simulate_network([route], 1, 1.5, jitter=0.0)
     assert found.exchange == pytest.approx(3.5)
@@ -85,14 +87,14 @@ def test_nobody_waits_where_there_is_no_station() -> None:
 def test_workers_of_two_hosts_share_only_what_both_visit() -> None:
     """With links of their own they are twice as fast as with one."""
     apart = [[Visit(("link", host), 1.0)] for host in range(2)]
-    together = [[Visit("link", 1.0)]]
+    together = [[Visit(("link",), 1.0)]]
     rates = [simulate_network(routes, 20, 0.1, rounds=9).rate for routes in (apart, together)]
     assert rates == pytest.approx([2.0, 1.0], rel=0.02)
 
 
 def test_a_simulation_is_a_function_of_its_seed() -> None:
     def run(seed: int) -> Observed:
-        return simulate_network([[Visit("one", 0.1)]], 5, 1.0, seed=seed)
+        return simulate_network([[Visit(("one",), 0.1)]], 5, 1.0, seed=seed)
 
     assert run(1) == run(1)
     assert run(1) != run(2)
@@ -112,6 +114,6 @@ def test_a_simulation_is_a_function_of_its_seed() -> None:
     ],
 )
 def test_values_out_of_range_are_refused(given: dict[str, object], message: str) -> None:
-    usual: dict[str, object] = {"routes": [[Visit("one", 1.0)]], "workers": 2, "compute": 1.0}
+    usual: dict[str, object] = {"routes": [[Visit(("one",), 1.0)]], "workers": 2, "compute": 1.0}
     with pytest.raises(ConfigError, match=message):
         simulate_network(**(usual | given))  # type: ignore[arg-type]
