@@ -31,7 +31,7 @@ from ..lib.simulated import END, Clients, Load, Replayed, clients
 from ..lib.usage import processor_seconds, resident
 
 WORKERS = (4, 16, 64, 256, 1024)
-SIZES = {"31 kB": (31_400, 0.1), "4 MB": (4_000_000, 2.0)}
+SIZES = {"31 kB": (31_400, 0.1), "4 MB": (4_000_000, 1.0)}
 """Bytes of parameters, and seconds between an answer and the next push."""
 SHARDS = 2
 JITTER = 0.1
@@ -39,7 +39,7 @@ CALIBRATED_BY = 64
 """Workers of the run that tells what a push takes; all other runs are predicted from it."""
 ROUNDS = 3
 """Pushes of each worker that a measurement lasts for, at least."""
-LONGEST = 20.0
+LONGEST = 25.0
 """Seconds of one."""
 
 
@@ -132,14 +132,15 @@ def heard(pipe: Pipe) -> Any:
 def measure(load: Load, seconds: float) -> Measured:
     """Let workers push for so many seconds, or longer where each has pushed too seldom."""
     with driver(load) as served, clients(load, served.address, cores()[1]) as started:
-        warm(load, served, started, 1)
-        began = time.perf_counter()
-        warm(load, served, started, 2)
-        longest = ROUNDS * (time.perf_counter() - began)
+        warm(load, served, started)
         pids = (served.pids[:1], served.pids[1:], started.pids)
         spent = [sum(map(processor_seconds, group)) for group in pids]
         version, began = served.ask("look"), time.perf_counter()
-        time.sleep(min(LONGEST, max(seconds, longest)))
+        time.sleep(seconds)
+        while served.ask("look") < version + ROUNDS * load.workers:
+            if time.perf_counter() > began + LONGEST:
+                break
+            time.sleep(0.1)
         pushes, ended = served.ask("look") - version, time.perf_counter()
         used = [
             (sum(map(processor_seconds, group)) - before) / pushes
@@ -150,16 +151,16 @@ def measure(load: Load, seconds: float) -> Measured:
         seen: list[Replayed] = [heard(pipe) for pipe in started.pipes]
         errors = served.ask("left")
     errors += [error for each in seen for error in each.errors]
-    rates, exchange = between(seen, began, ended)
-    slowest, (driving, sharding, working) = min(rates) / fmean(rates), used
+    rate, slowest, exchange = between(seen, began, ended)
+    driving, sharding, working = used
     both = driving + sharding
-    return Measured(sum(rates), exchange, slowest, memory, both, driving, working, errors)
+    return Measured(rate, exchange, slowest, memory, both, driving, working, errors)
 
 
-def warm(load: Load, served: Driver, started: Clients, rounds: int) -> None:
-    """Wait until the workers have made so many rounds, on average."""
+def warm(load: Load, served: Driver, started: Clients) -> None:
+    """Wait until the workers have pushed once, on average."""
     end = time.perf_counter() + END
-    while served.ask("look") < rounds * load.workers:
+    while served.ask("look") < load.workers:
         for pipe in started.pipes:
             if pipe.poll():
                 raise RuntimeError(f"Workers have left: {'; '.join(pipe.recv().errors[:3])}")
@@ -168,21 +169,26 @@ def warm(load: Load, served: Driver, started: Clients, rounds: int) -> None:
         time.sleep(0.05)
 
 
-def between(seen: Sequence[Replayed], began: float, ended: float) -> tuple[list[float], float]:
-    """Return the rate of each worker in a window, and the mean seconds of a push.
+def between(seen: Sequence[Replayed], began: float, ended: float) -> tuple[float, float, float]:
+    """Return of a window: pushes a second, the slowest worker over the mean, a push's mean seconds.
 
-    From a worker's first push in it to its last: a window that begins or ends between two pushes
-    would count a part of one as a whole, or as none.
+    The rate is that between the first push in it and the last: a window that begins or ends
+    between two pushes would count a part of the time between as a whole, or as none.
     """
-    rates, taken = [], []
-    for worker in (worker for each in seen for worker in each.pushes):
-        inside = [(at, took) for at, took in worker if began <= at <= ended]
-        taken += [took for _, took in inside]
-        if len(inside) < 2:
-            rates.append(len(inside) / (ended - began))
-        else:
-            rates.append((len(inside) - 1) / (inside[-1][0] - inside[0][0]))
-    return rates, fmean(taken)
+    workers = [
+        [(at, took) for at, took in worker if began <= at <= ended]
+        for each in seen
+        for worker in each.pushes
+    ]
+    pushes = sorted(push for worker in workers for push in worker)
+    rate = (len(pushes) - 1) / (pushes[-1][0] - pushes[0][0])
+    each = [_rate(worker) for worker in workers]
+    return rate, min(each) / fmean(each), fmean(took for _, took in pushes)
+
+
+def _rate(pushes: Sequence[tuple[float, float]]) -> float:
+    """Return a worker's pushes a second; 0 where it has made none or one."""
+    return (len(pushes) - 1) / (pushes[-1][0] - pushes[0][0]) if len(pushes) > 1 else 0.0
 
 
 def predicted(by: Measured, load: Load) -> float:

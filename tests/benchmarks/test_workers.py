@@ -19,17 +19,18 @@ from tos_notebook.transport.auth import new_secret
 BY = Measured(100.0, 0.01, 1.0, 10**8, 1e-3, 1e-3, 5e-4, [])
 
 
-def test_a_rate_is_that_between_a_workers_first_and_last_push_in_the_window() -> None:
+def test_rates_are_those_between_the_first_and_the_last_push_in_the_window() -> None:
     steady = [(0.5, 0.1), (1.5, 0.1), (2.5, 0.1), (3.5, 0.1)]
     slow = [(1.0, 0.3), (3.0, 0.5), (5.0, 0.1)]
-    rates, exchange = between([Replayed([], [steady]), Replayed([], [slow])], 1.0, 4.0)
-    assert rates == [1.0, 0.5]
+    rate, slowest, exchange = between([Replayed([], [steady]), Replayed([], [slow])], 1.0, 4.0)
+    assert rate == pytest.approx(4 / 2.5)
+    assert slowest == pytest.approx(0.5 / 0.75)
     assert exchange == pytest.approx((3 * 0.1 + 0.3 + 0.5) / 5)
 
 
-def test_a_worker_with_one_push_in_the_window_has_the_rate_of_the_window() -> None:
-    rates, _ = between([Replayed([], [[(2.0, 0.1)]])], 0.0, 4.0)
-    assert rates == [0.25]
+def test_a_worker_that_waits_throughout_the_window_is_the_slowest() -> None:
+    seen = [Replayed([], [[(1.0, 0.1), (2.0, 0.1)], [(2.0, 0.1)]])]
+    assert between(seen, 0.0, 4.0) == (2.0, 0.0, pytest.approx(0.1))
 
 
 def test_few_workers_are_predicted_to_push_as_they_think_and_many_as_the_server_allows() -> None:
