@@ -199,10 +199,9 @@ def predicted(by: Measured, load: Load) -> float:
     return found.rate
 
 
-def sweep(name: str, load: Load, counts: Sequence[int], seconds: float) -> list[Row]:
-    """Measure one way and one size with more and more workers."""
-    found = {n: measure(load._replace(workers=n), seconds) for n in counts}
-    by, alone = found[CALIBRATED_BY], load.think + found[counts[0]].exchange
+def rows_of(name: str, load: Load, found: dict[int, Measured]) -> list[Row]:
+    """Return the figures of one way and one size, by the number of workers."""
+    by, alone = found[CALIBRATED_BY], load.think + found[min(found)].exchange
     shares = [(n, each.rate * alone / n) for n, each in found.items()]
     rows = [
         Row(f"{name}: {n} workers", each.rate, "1/s", "", parts_of(each, by, load, n, share))
@@ -244,7 +243,8 @@ def run(quick: bool) -> list[Row]:
     for size, (nbytes, think) in SIZES.items():
         for way, shards in (("driver", 0), (f"{SHARDS} shards", SHARDS)):
             load = Load(0, nbytes, shards, think / 4 if quick else think, JITTER)
-            rows += sweep(f"{way}, {size}", load, counts, seconds)
+            found = {n: measure(load._replace(workers=n), seconds) for n in counts}
+            rows += rows_of(f"{way}, {size}", load, found)
     return rows
 
 

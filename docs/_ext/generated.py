@@ -13,6 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from textwrap import dedent
 
+from docs._ext import scaling
 from docs._ext.layers import LAYER_NAMES, Part, parts
 from docs._ext.messages import Message, messages
 from tools.structure import on_executors
@@ -142,6 +143,12 @@ def figures(text: str, programs: Iterable[str]) -> list[tuple[str, str]]:
     return found
 
 
+def saturations() -> str:
+    """Tabulate the numbers of workers at which ways of training are saturated, as simulated."""
+    head = ["Parameters", *(name.capitalize() for name in scaling.NAMES.values())]
+    return table(head, scaling.saturations())
+
+
 def codecs() -> str:
     """Tabulate the codecs."""
     from tos_notebook.codecs import describe
@@ -213,6 +220,7 @@ GENERATED: dict[str, Callable[..., str]] = {
     "codecs": codecs,
     "combiner-sources": combiner_sources,
     "combiners": combiners,
+    "saturations": saturations,
     "strategies": strategies,
     "strategy-figures": strategy_figures,
     "commands": commands,

@@ -212,7 +212,10 @@ def simulate(sizes: Iterable[tuple[str, int, float]] = SIZES, **options: Any) ->
     for size, nbytes, compute in sizes:
         curves = scaling(nbytes, batch_seconds=compute, sync_interval=1, **options).curves
         found[size] = {
-            curve.way: [[p.workers, float(f"{p.rate:.4g}"), p.limit] for p in curve.points]
+            curve.way: {
+                "points": [[p.workers, float(f"{p.rate:.4g}"), p.limit] for p in curve.points],
+                "saturated": round(curve.saturated_at) if curve.saturated_at < math.inf else None,
+            }
             for curve in curves
         }
     return found
@@ -247,6 +250,18 @@ def parse(text: str) -> dict[str, dict[str, Series]]:
     return found
 
 
+def saturations() -> list[list[str]]:
+    """Return a row for each size: its name, and the workers at which each way is saturated."""
+    return [
+        [size, *(_workers(curve["saturated"]) for curve in ways.values())]
+        for size, ways in simulated().items()
+    ]
+
+
+def _workers(count: int | None) -> str:
+    return "beyond 10,000" if count is None else f"{float(f'{count:.2g}'):,.0f}"
+
+
 def pictures() -> tuple[Picture, ...]:
     """Return both."""
     _, found = measured()
@@ -254,7 +269,10 @@ def pictures() -> tuple[Picture, ...]:
         Chart(f"{size}: pushes a second", list(series.values())) for size, series in found.items()
     ]
     curves = {
-        size: [Series(NAMES[way], [(n, r) for n, r, _ in points]) for way, points in ways.items()]
+        size: [
+            Series(NAMES[way], [(n, rate) for n, rate, _ in curve["points"]])
+            for way, curve in ways.items()
+        ]
         for size, ways in simulated().items()
     }
     return (

@@ -51,10 +51,16 @@ def test_what_was_simulated_is_what_the_theory_says_now() -> None:
     now = scaling.simulate([(size, nbytes, compute)], workers=(4, 256))
     kept = scaling.simulated()[size]
     assert now[size].keys() == kept.keys()
-    for way, points in now[size].items():
-        for point in points:
-            same = next(each for each in kept[way] if each[0] == point[0])
+    for way, curve in now[size].items():
+        for point in curve["points"]:
+            same = next(each for each in kept[way]["points"] if each[0] == point[0])
             assert point == [same[0], pytest.approx(same[1], rel=0.01), same[2]]
+
+
+def test_the_page_of_scale_says_where_each_way_is_saturated() -> None:
+    head, _, *rows = generated.saturations().splitlines()
+    assert head == "| Parameters | Driver | 2 shards | 4 shards | 16 shards | All-reduce |"
+    assert [row.split(" | ")[0] for row in rows] == [f"| {size}" for size, *_ in scaling.SIZES]
 
 
 def test_what_was_measured_is_read_with_what_was_simulated_beside_it() -> None:

@@ -66,16 +66,16 @@ class ProcessTime(NamedTuple):
         return self.seconds + self.per_byte * nbytes
 
 
-DRIVER = ProcessTime(1.8e-4, 2.0e-9)
+DRIVER = ProcessTime(4.2e-4, 2.0e-9)
 """The driver, as a parameter server."""
 
-SHARD = ProcessTime(4.0e-4, 2.0e-9)
+SHARD = ProcessTime(5.5e-4, 2.0e-9)
 """A shard, for its part."""
 
-COUNT = ProcessTime(2.0e-4, 0.0)
+COUNT = ProcessTime(2.8e-4, 0.0)
 """The driver, where shards have the parameters."""
 
-WORKER = ProcessTime(1.7e-4, 1.5e-9)
+WORKER = ProcessTime(3.0e-4, 1.9e-9)
 """A worker, with no computing."""
 
 
@@ -325,20 +325,19 @@ def scaling(
 def saturation(points: Sequence[tuple[int, float]]) -> float:
     """Return where a curve falls below `SATURATED`; infinite where it does not.
 
-    Between two points it is taken for straight over the logarithm of the workers.
+    The rate of all workers together is taken to be the same from there to the next point, as that
+    of a server is that never rests.
 
     Parameters
     ----------
     points : sequence of (int, float)
         Workers, and their rate over what it would be if each were alone.
     """
-    before, share = points[0]
-    if share < SATURATED:
-        return float(before)
-    for n, less in points[1:]:
-        if less < SATURATED:
-            return float(before * (n / before) ** ((share - SATURATED) / (share - less)))
-        before, share = n, less
+    before = 1.0
+    for n, share in points:
+        if share < SATURATED:
+            return max(before, n * share / SATURATED)
+        before = n
     return math.inf
 
 
