@@ -31,7 +31,7 @@ from ..lib.simulated import END, Clients, Load, Replayed, clients
 from ..lib.usage import processor_seconds, resident
 
 WORKERS = (4, 16, 64, 256, 1024)
-SIZES = {"31 kB": (31_400, 0.1), "4 MB": (4_000_000, 1.0)}
+SIZES = {"31 kB": (31_400, 0.1), "4 MB": (4_000_000, 2.0)}
 """Bytes of parameters, and seconds between an answer and the next push."""
 SHARDS = 2
 JITTER = 0.1
