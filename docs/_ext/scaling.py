@@ -280,8 +280,8 @@ def pictures() -> tuple[Picture, ...]:
             "measured",
             "Measured and simulated pushes a second on one machine",
             "Pushes a second over workers, for parameters of 31 kB and of 4 MB. Marks are "
-            "measured, lines simulated. They grow in proportion, then stay level: all processes of the "
-            "server share one core.",
+            "measured, lines simulated. With 31 kB they grow in proportion, then stay level: all "
+            "processes of the server share one core.",
             charts,
         ),
         Picture(
