@@ -6,12 +6,9 @@ import textwrap
 from collections.abc import Mapping
 from html import escape
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from ..readable import few_digits
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 WIDTH = 100
 """Characters of a line of the table as text."""
@@ -32,12 +29,6 @@ class Rows(list[dict[str, Any]]):
             Rows at most. Below 0, all rows but the last ``-n``, as for a DataFrame.
         """
         return type(self)(self[:n])
-
-    def to_pandas(self) -> pd.DataFrame:
-        """Return the rows as a DataFrame."""
-        import pandas as pd
-
-        return pd.DataFrame(list(self))
 
     def _texts(self) -> list[list[str]]:
         """Return the names of the columns, and the rows, as text."""

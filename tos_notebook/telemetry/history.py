@@ -13,13 +13,12 @@ import numpy as np
 
 from .. import events
 from ..common.arrays import Array
-from ..common.rows import Rows
 from ..readable import free_name
 from ..steering.links import LinkRates
 from ..steering.status import Progress
 from .by_epoch import by_epoch
 from .pace import PaceMeter, Paces
-from .steered import SteeringLog
+from .steered import Commands, SteeringLog
 from .tally import Tally, Totals, WorkerKey, WorkerTally
 
 if TYPE_CHECKING:
@@ -197,7 +196,7 @@ class History:
             table["staleness_max"] = math.nan
         return table.sort_values(["executor", "host", "partition"], ignore_index=True)
 
-    def steered(self) -> Rows:
+    def steered(self) -> Commands:
         """Return what the run was told; see `tos_notebook.Run.events`."""
         with self._lock:
             return self._steered.rows()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from .. import events
 from ..common.rows import Rows
@@ -12,6 +13,9 @@ from ..steering.actions import ACTIONS, When
 from ..steering.machine import Command
 from ..steering.source import CALLBACKS, SCHEDULE
 from .tally import Tally
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MOST = 1000
 """Records that are kept, the latest."""
@@ -38,6 +42,16 @@ _WITHOUT = {Command.PAUSE, Command.CHAOS}
 """What ends with the process."""
 
 
+class Commands(Rows):
+    """What a run was told; a table, and a DataFrame when asked."""
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a DataFrame with a row for each command, its values as they are."""
+        import pandas as pd
+
+        return pd.DataFrame(list(self))
+
+
 @dataclass(slots=True)
 class _Record:
     seconds: float
@@ -57,9 +71,9 @@ class SteeringLog:
     def __init__(self) -> None:
         self._records: deque[_Record] = deque(maxlen=MOST)
 
-    def rows(self) -> Rows:
+    def rows(self) -> Commands:
         """Return the records; see `History.steered`."""
-        return Rows(asdict(record) for record in self._records)
+        return Commands(asdict(record) for record in self._records)
 
     def __call__(self, event: events.Event, tally: Tally) -> None:
         """Take one event into account, which the tally has counted already."""

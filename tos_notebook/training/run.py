@@ -11,12 +11,12 @@ from ..blocks.naming import Names
 from ..blocks.skips import Skipped
 from ..common.arrays import Array
 from ..common.checks import did_you_mean, with_known_options
-from ..common.rows import Rows
 from ..errors import ConfigError
 from ..events import Stalled
 from ..inference.predictor import BATCH_SIZE
 from ..steering.status import RunStatus
 from ..telemetry.bus import Sink
+from ..telemetry.steered import Commands
 from . import predicted, status, waiting
 from .observers.best import BestKeeper
 from .options.elsewhere import evaluates
@@ -151,7 +151,7 @@ class Run(SteeredRun):
         return self.parts.history.validation()
 
     @property
-    def events(self) -> Rows:
+    def events(self) -> Commands:
         """What the run was told while it trained, and since when that is in force; a table.
 
         A list of dicts, oldest first, of the latest 1,000 commands. ``seconds`` since the run's

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from ..cluster.connect import connect
 from ..cluster.storage import Storage
 from ..codecs.pair import PLAIN
-from ..common.rows import Rows
 from ..errors import CheckpointError
 from ..events import RunFinished
 from ..steering.conditions import VALIDATION
 from ..telemetry.history import History
+from ..telemetry.steered import Commands
 from . import factory
 from .checkpoint.folder import BEST, Folder
 from .checkpoint.reading import last, past
@@ -102,7 +102,7 @@ class SavedRun(RunSummary):
         return self._told().validation()
 
     @property
-    def events(self) -> Rows:
+    def events(self) -> Commands:
         """What the run was told until the checkpoint; see `tos_notebook.Run.events`."""
         return self._told().steered()
 

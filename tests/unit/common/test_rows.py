@@ -79,9 +79,3 @@ def test_strategies_are_a_table_and_still_a_list_of_dicts() -> None:
     lines = repr(rows).splitlines()
     assert lines[0].split() == ["name", "summary", "when", "defaults"]
     assert max(map(len, lines)) <= WIDTH
-
-
-def test_rows_become_a_dataframe() -> None:
-    frame = ROWS.to_pandas()
-    assert list(frame) == list(ROWS[0])
-    assert frame.to_dict("records") == list(ROWS)
