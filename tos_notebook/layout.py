@@ -2,7 +2,8 @@
 
 Parameters of one dtype lie together in a *segment*, so that whatever works on all
 parameters at once works on a few long vectors instead of many small tensors. Statistics, which
-are exchanged but not trained, have segments of their own.
+are exchanged but not trained, have segments of their own. So has each table, a parameter that is
+exchanged by row; tables come last.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ class ParameterSpec:
     """False for what an optimizer must not change, such as moving averages."""
     shown: bool = True
     """False for what an optimizer keeps for itself, and is not a parameter of the model."""
+    by_row: bool = False
+    """Whether it is a table, of which a milestone changes few rows: a matrix that is trained."""
 
     @property
     def size(self) -> int:
@@ -51,6 +54,8 @@ class Segment:
     """The element at which each of them begins, at a multiple of `ALIGNMENT`."""
     trained: bool = True
     """Whether its parameters are trained, or statistics."""
+    table: tuple[int, int] | None = None
+    """Rows, and elements of a row, of the one parameter in it that is a table."""
 
     @property
     def nbytes(self) -> int:
@@ -92,22 +97,32 @@ class Layout:
                 )
             if spec.name in seen:
                 raise UnsupportedProgram(f"Two parameters are named {spec.name!r}.")
+            if spec.by_row and not (len(spec.shape) == 2 and spec.size and spec.trained):
+                raise UnsupportedProgram(
+                    f"Parameter {spec.name!r} is exchanged by row; expected a matrix that is "
+                    f"trained, got shape {spec.shape}."
+                )
             seen.add(spec.name)
 
     def _lay_out(self) -> Iterator[Segment]:
         # Keyed by what "f4" and "float32" both are.
-        groups: dict[tuple[np.dtype[Any], bool], list[int]] = {}
-        for index, spec in enumerate(self.specs):
-            groups.setdefault((np.dtype(spec.dtype), spec.trained), []).append(index)
+        groups: dict[tuple[np.dtype[Any], bool, int], list[int]] = {}
+        order = sorted(range(len(self.specs)), key=lambda index: self.specs[index].by_row)
+        for index in order:
+            spec = self.specs[index]
+            alone = index + 1 if spec.by_row else 0
+            groups.setdefault((np.dtype(spec.dtype), spec.trained, alone), []).append(index)
         offset = 0
-        for (dtype, trained), indices in groups.items():
+        for (dtype, trained, alone), indices in groups.items():
             starts, size = [], 0
             for index in indices:
                 size = _aligned(size * dtype.itemsize) // dtype.itemsize
                 starts.append(size)
                 size += self.specs[index].size
+            first = self.specs[indices[0]]
+            table = (first.shape[0], first.shape[1]) if alone else None
             segment = Segment(
-                self.specs[indices[0]].dtype, offset, size, tuple(indices), tuple(starts), trained
+                first.dtype, offset, size, tuple(indices), tuple(starts), trained, table
             )
             yield segment
             offset += _aligned(segment.nbytes)
@@ -122,6 +137,16 @@ class Layout:
     def size(self) -> int:
         """Number of elements over all parameters."""
         return sum(spec.size for spec in self.specs)
+
+    @cached_property
+    def tables(self) -> tuple[Segment, ...]:
+        """The segments that are exchanged by row, the last ones."""
+        return tuple(segment for segment in self.segments if segment.table is not None)
+
+    @cached_property
+    def dense_nbytes(self) -> int:
+        """Length in bytes of the segments before the tables, padding included."""
+        return self.tables[0].offset if self.tables else self.nbytes
 
     @cached_property
     def of_model(self) -> Layout:
@@ -163,6 +188,32 @@ class Layout:
     @cached_property
     def _spans(self) -> list[tuple[slice, np.dtype[Any]]]:
         return [(slice(s.offset, s.offset + s.nbytes), np.dtype(s.dtype)) for s in self.segments]
+
+    def dense_vectors(self, buffer: Buffer) -> list[Array]:
+        """View a buffer's first `dense_nbytes` as one vector per segment that is no table.
+
+        Parameters
+        ----------
+        buffer : ndarray, shape (dense_nbytes,) or longer, uint8
+        """
+        count = len(self.segments) - len(self.tables)
+        return [buffer[span].view(dtype) for span, dtype in self._spans[:count]]
+
+    def table_arrays(self, buffer: Buffer) -> list[Array]:
+        """View the tables in a buffer.
+
+        Parameters
+        ----------
+        buffer : ndarray, shape (nbytes,), uint8
+
+        Returns
+        -------
+        list of ndarray, each of shape `Segment.table`
+        """
+        return [
+            buffer[s.offset : s.offset + s.nbytes].view(s.dtype).reshape(s.table)
+            for s in self.tables
+        ]
 
     def tensors(self, buffer: Buffer) -> dict[str, Array]:
         """View a buffer as the named parameters, in the program's order.
@@ -214,7 +265,9 @@ class Layout:
 
     def to_json(self) -> list[list[Any]]:
         """Return the layout as plain JSON values."""
-        return [[s.name, list(s.shape), s.dtype, s.trained, s.shown] for s in self.specs]
+        kinds = [[s.trained, s.shown, *([True] if s.by_row else [])] for s in self.specs]
+        both = zip(self.specs, kinds, strict=True)
+        return [[s.name, list(s.shape), s.dtype, *kind] for s, kind in both]
 
     def adopt(self, buffer: Buffer, earlier: Layout, values: Buffer) -> None:
         """Take the values of the same model's parameters that another layout has.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ..common.arrays import Array, Arrays
+from ..common.sparse import SparseRows
 from .spec import ProgramSpec
 
 
@@ -24,6 +25,25 @@ class Trained:
     """
 
     parameters: Sequence[Array]
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedRows:
+    """What one training call returns that knows which rows of tables it may have changed.
+
+    Parameters
+    ----------
+    parameters : sequence of ndarray
+        New values of all parameters but tables, in the layout's order.
+    tables : sequence of SparseRows
+        Of each table, the rows that may have changed.
+    values : mapping of str to float
+        See `Trained`.
+    """
+
+    parameters: Sequence[Array]
+    tables: Sequence[SparseRows]
     values: Mapping[str, float]
 
 
@@ -118,6 +138,29 @@ class Runner(Protocol):
         Trained
             Its arrays may share memory with the program; they keep their values, and are best
             let go of before the next call, which must copy what is still held.
+        """
+        ...
+
+    def train_rows(
+        self, vectors: Arrays, moved: Sequence[Array | None], columns: Arrays, batch_size: int
+    ) -> TrainedRows | None:
+        """Adopt parameters and train on rows, as `train` does, where few rows of tables change.
+
+        Parameters
+        ----------
+        vectors : sequence of ndarray, one per segment, shape (segment.size,)
+            See `train`.
+        moved : sequence of (ndarray or None)
+            Of each table, which rows are others there than what the last call has left; None for
+            any.
+        columns : sequence of ndarray, one per feed, shape (rows, ...)
+            See `train`.
+        batch_size : int
+
+        Returns
+        -------
+        TrainedRows or None
+            None if the program changes tables in other ways than by row; then nothing was trained.
         """
         ...
 

@@ -34,6 +34,8 @@ class FedAdam(AveragingCombiner):
     """
 
     name = "fedadam"
+    by_row = True
+    moments = ("m", "v")
     rule = "every K pushes: m = β₁ m + (1-β₁) Δ̄; v = β₂ v + (1-β₂) Δ̄²; c += η m / (√v + ε)"
     source = "Reddi et al. 2021, arXiv:2003.00295"
     when = "Parameters whose changes differ much in size, as sparse ones do."

@@ -14,6 +14,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import deque
 from itertools import takewhile
+from typing import ClassVar
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from ..common.arrays import Array
 from ..common.checks import at_least_one, below, positive
 from .arithmetic import move, wide_dtype, widen_delta
 from .base import Combiner, PushInfo, StatefulCombiner
+from .lazily import NO_ROWS, merge_whole, on_rows
 
 REMEMBERED = 1000
 """Steps of the server that a push can have missed; those that missed more count as these."""
@@ -41,6 +43,9 @@ class AveragingCombiner(StatefulCombiner):
     """
 
     striped = True
+    moments: ClassVar[tuple[str, ...]] = ()
+    """Attributes that `step` uses: arrays of the slice's shape. With `by_row` it gets a few rows of
+    center and moments, so that those of a row are from the last round that changed it."""
 
     def __init__(self, k: int | None = None) -> None:
         self.k = None if k is None else at_least_one(f"{type(self).__name__}(k)", k)
@@ -85,14 +90,21 @@ class AveragingCombiner(StatefulCombiner):
         """Set the empty state; see `StatefulCombiner.reset`."""
         self.count = 0
         self.total = np.zeros(like.shape, wide_dtype(like.dtype))
+        # Of a table, those that the round has changed: `total` is 0 elsewhere. None for all.
+        self.rows: Array | None = None
 
-    def merge(self, center: Array, update: Array, push: PushInfo) -> None:
-        """Add the worker's change to the round; see `Combiner.merge`."""
+    def _weighted(self, update: Array, push: PushInfo) -> Array:
         change = widen_delta(update)
         weight = self.weight(push)
         if weight != 1:
             change *= change.dtype.type(weight)
         self.count += 1
+        return change
+
+    def merge(self, center: Array, update: Array, push: PushInfo) -> None:
+        """Add the worker's change to the round; see `Combiner.merge`."""
+        change = self._weighted(update, push)
+        self.rows = None
         if self.count >= self.due(push):
             if self.count > 1:
                 change += self.total
@@ -104,6 +116,30 @@ class AveragingCombiner(StatefulCombiner):
         else:
             self.total += change
         update[...] = center
+
+    def merge_rows(self, center: Array, rows: Array, update: Array, push: PushInfo) -> Array:
+        """Add the change to the round; its last push steps by all rows that the round has changed.
+
+        See `Combiner.merge_rows`.
+        """
+        if self.rows is None and self.count:
+            return merge_whole(self, center, rows, update, push)
+        if self.rows is None:
+            self.total[...] = 0
+            self.rows = NO_ROWS
+        change, total = self._weighted(update, push), self.total.reshape(center.shape)
+        total[rows] += change
+        self.rows, changed = np.union1d(self.rows, rows), NO_ROWS
+        if self.count >= self.due(push):
+            mean = total[self.rows]
+            if self.count > 1:
+                mean /= mean.dtype.type(self.divisor())
+            total[self.rows] = 0
+            with on_rows(self, self.moments, center, self.rows) as (part, few):
+                part.step(few, mean)
+            changed, self.rows, self.count = self.rows, NO_ROWS, 0
+        update[...] = center[rows]
+        return changed
 
 
 class FedAvg(AveragingCombiner):
@@ -121,6 +157,7 @@ class FedAvg(AveragingCombiner):
     """
 
     name = "fedavg"
+    by_row = True
     rule = "every K pushes: c += Σ n_k Δ_k / Σ n_k, where n_k: samples of a push"
     source = "McMahan et al. 2017, arXiv:1602.05629; Stich 2018, arXiv:1805.09767"
     when = (
@@ -174,6 +211,8 @@ class OuterMomentum(AveragingCombiner):
     """
 
     name = "outermomentum"
+    by_row = True
+    moments = ("m",)
     rule = "every K pushes: m = μ m + Δ̄; c += η m, or η (Δ̄ + μ m) if nesterov"
     source = "Hsu, Qi, Brown 2019, arXiv:1909.06335"
     when = "A rule with momentum that no preset has."
@@ -268,6 +307,13 @@ class FedBuff(OuterMomentum):
         if not self.count:
             self.steps.append(push.pushes + 1)
 
+    def merge_rows(self, center: Array, rows: Array, update: Array, push: PushInfo) -> Array:
+        """Add the change to the round; see `AveragingCombiner.merge_rows`."""
+        changed = super().merge_rows(center, rows, update, push)
+        if not self.count:
+            self.steps.append(push.pushes + 1)
+        return changed
+
 
 class DelayedNesterov(StatefulCombiner):
     """Step at every push, but update the Nesterov momentum at every N-th only.
@@ -288,7 +334,7 @@ class DelayedNesterov(StatefulCombiner):
     """
 
     name = "delayednesterov"
-    striped = True
+    striped = by_row = True
     rule = "c += η Δ / N; every N-th push also: m = β m + Δ̄; c += η β m"
     source = "Liu et al. 2024, arXiv:2401.09135"
     when = "DiLoCo's setting with workers of unequal speed: no push waits for a round."
@@ -308,9 +354,12 @@ class DelayedNesterov(StatefulCombiner):
         self.count = 0
         self.total = np.zeros(like.shape, wide_dtype(like.dtype))
         self.m = np.zeros_like(self.total)
+        # See `AveragingCombiner.reset`.
+        self.rows: Array | None = None
 
     def merge(self, center: Array, update: Array, push: PushInfo) -> None:
         """Step by the worker's change; see `Combiner.merge`."""
+        self.rows = None
         due = self.n or push.workers
         change = widen_delta(update)
         self.total += change
@@ -325,3 +374,22 @@ class DelayedNesterov(StatefulCombiner):
             change += self.lr * self.beta * self.m
         move(center, change)
         update[...] = center
+
+    def merge_rows(self, center: Array, rows: Array, update: Array, push: PushInfo) -> Array:
+        """Step by the change; every N-th push moves all rows that have changed since the last.
+
+        See `Combiner.merge_rows`.
+        """
+        if self.rows is None and self.count:
+            return merge_whole(self, center, rows, update, push)
+        found = np.union1d(NO_ROWS if self.rows is None else self.rows, rows)
+        last = self.count + 1 >= (self.n or push.workers)
+        moved = found if last else rows
+        changes = np.zeros((len(moved), center.shape[1]), update.dtype)
+        places = np.searchsorted(moved, rows)
+        changes[places] = update
+        with on_rows(self, ("total", "m"), center, moved) as (part, few):
+            part.merge(few, changes, push)
+        self.count, self.rows = part.count, NO_ROWS if last else found
+        update[...] = changes[places]
+        return moved

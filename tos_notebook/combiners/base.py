@@ -91,6 +91,9 @@ class Combiner(ABC):
     itself, whatever the worker says; the rule leaves out those with `PushInfo.finite` False."""
     one_step: bool = False
     """Whether workers must exchange after every step."""
+    by_row: bool = False
+    """True promises that `merge_rows` merges a few rows of a table, if the rule is `striped`. Else
+    tables are merged whole. The rule must leave a row as it is that a worker has not changed."""
     rule: ClassVar[str] = ""
     """The formula, in the notation of the documentation."""
     source: ClassVar[str] = ""
@@ -193,6 +196,32 @@ class Combiner(ABC):
             What the worker pushed. On return it holds what the worker adopts.
         push : PushInfo
         """
+
+    def merge_rows(self, center: Array, rows: Array, update: Array, push: PushInfo) -> Array:
+        """Merge some rows of a table; called for every push, for no rows, too.
+
+        By default they are merged as a slice of their own, which is right for a rule without state.
+
+        Parameters
+        ----------
+        center : ndarray, shape (n, width)
+            Consecutive rows of the table, changed in place.
+        rows : ndarray, shape (k,), int64
+            Those that the worker has changed, in ascending order.
+        update : ndarray, shape (k, width)
+            What it pushed of them. On return it holds what the worker adopts of them.
+        push : PushInfo
+
+        Returns
+        -------
+        ndarray, int64
+            The rows of the center that may have changed.
+        """
+        if rows.size:
+            part = center[rows]
+            self.merge(part, update, push)
+            center[rows] = part
+        return rows
 
     def propose(
         self, name: str, center: Array, update: Array, push: PushInfo
@@ -349,3 +378,9 @@ def _attributes(rule: Combiner) -> dict[str, Any]:
 def prepares(combiner: Combiner) -> bool:
     """Return whether a combiner has a `prepare` of its own."""
     return type(combiner).prepare is not Combiner.prepare
+
+
+def merges_rows(combiner: Combiner) -> bool:
+    """Return whether a combiner merges some rows of a table without a look at the others."""
+    own = combiner.by_row and combiner.striped
+    return own and not (combiner.compares or prepares(combiner))

@@ -17,7 +17,7 @@ from .base import Combiner, Pushes, PushInfo
 class _DividedDelta(Combiner):
     """c += Δ / divisor; the worker adopts c."""
 
-    striped = True
+    striped = by_row = True
 
     def merge(self, center: Array, update: Array, push: PushInfo) -> None:
         """Add the worker's change; see `Combiner.merge`."""
@@ -113,7 +113,7 @@ class EASGD(Combiner):
 
     name = "easgd"
     pushes: Pushes = "weights"
-    striped = True
+    striped = by_row = True
     keeps_own = True
     rule = "e = α (w - c); c += e; the worker adopts w - e"
     source = "Zhang, Choromanska, LeCun 2015, arXiv:1412.6651"
@@ -145,7 +145,7 @@ class FedAsync(Combiner):
 
     name = "fedasync"
     pushes: Pushes = "weights"
-    striped = True
+    striped = by_row = True
     rule = "α_τ = α (1 + τ)^-a; c = (1 - α_τ) c + α_τ w"
     source = "Xie, Koyejo, Gupta 2019, arXiv:1903.03934"
     when = "Partitions that differ much: each push can move the center by a bounded share."

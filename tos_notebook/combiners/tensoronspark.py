@@ -36,7 +36,7 @@ class MeanWeightCombiner(Combiner):
 
     name = "mean"
     pushes: Pushes = "weights"
-    striped = True
+    striped = by_row = True
     rule = "c = ((num - 1) c + w) / num"
     source = SOURCE
     when = "As the original did it; FedAsync with α = 1/num and a = 0."
@@ -68,7 +68,7 @@ class UpdateMeanWeightCombiner(Combiner):
 
     name = "updatemean"
     pushes: Pushes = "weights"
-    striped = True
+    striped = by_row = True
     rule = "c = w at the first push, then (c + w) / 2"
     source = SOURCE
     when = "As the original did it; FedAsync with α = 1/2 and a = 0 after the first push."

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from ..archive.runner import Advanced, Trained
+from ..archive.runner import Advanced, Trained, TrainedRows
 from ..archive.spec import read_spec
 from ..archive.stack_frames import FRAMES_FILE, Frames, ends_of, nodes_in, operations
 from ..common.arrays import Array, Arrays
+from ..common.sparse import SparseRows
 from ..errors import InvalidTransition, WorkerEnvironment
 from ..readable import summary
 from .import_guard import without_keras
@@ -24,6 +25,8 @@ with without_keras():
 from .eager import eagerly
 from .saved import CPU, SavedFunction, as_tensor, load_saved
 from .updater import TensorFlowUpdater
+
+NO_ROWS: Array = np.empty(0, np.int64)
 
 
 def configure_threads(cores: int) -> None:
@@ -100,6 +103,8 @@ class TensorFlowRunner:
         self._batch = None if single is None else SavedFunction(single)
         both = getattr(self._module, "advance", None)
         self._both = None if both is None else SavedFunction(both)
+        by_row = getattr(self._module, "train_rows", None)
+        self._by_row = None if by_row is None else SavedFunction(by_row)
         self._sizes: dict[int, tf.Tensor] = {}
 
     def load(self) -> None:
@@ -115,6 +120,33 @@ class TensorFlowRunner:
                 *new, means = self._batches(*tensors, self._size(batch_size))
             # Not numpy(), which copies: the tensors are ours, TensorFlow writes to them no more.
             return Trained([np.asarray(v) for v in new], self._values(means))
+
+    def train_rows(
+        self, vectors: Arrays, moved: Sequence[Array | None], columns: Arrays, batch_size: int
+    ) -> TrainedRows | None:
+        """See `Runner.train_rows`; the tables are in TensorFlow's variables."""
+        layout = self.spec.layout
+        if self._by_row is None:
+            return None
+        count = len(layout.tables)
+        dense = vectors[: len(vectors) - count]
+        with eagerly():
+            ids, rows = [], []
+            for segment, vector, numbers in zip(
+                layout.tables, vectors[len(dense) :], moved, strict=True
+            ):
+                table = vector.reshape(segment.table)
+                if numbers is None:
+                    self._module.parameters[segment.indices[0]].assign(tf.constant(table))
+                    numbers = NO_ROWS
+                ids.append(tf.constant(numbers))
+                rows.append(tf.constant(table[numbers]))
+            given = [*map(as_tensor, dense), *ids, *rows, *map(as_tensor, columns)]
+            *found, means = self._by_row(*given, self._size(batch_size))
+            arrays = [np.asarray(value) for value in found]
+            others = len(arrays) - 2 * count
+            tables = map(SparseRows, arrays[others : others + count], arrays[others + count :])
+            return TrainedRows(arrays[:others], list(tables), self._values(means))
 
     def _values(self, means: tf.Tensor) -> dict[str, float]:
         return dict(zip(self.spec.outputs, np.asarray(means).tolist(), strict=True))

@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..archive.runner import Trained
+from ..archive.runner import Trained, TrainedRows
 from ..archive.stack_frames import Frames, nodes_in
-from ..common.arrays import Array
+from ..common.arrays import Array, Arrays
 from ..errors import LocalProtocolError, TransportError
 from ..readable import summary
 from .import_guard import without_keras
@@ -111,6 +111,12 @@ class GraphRunner:
                 values, _ = self._session.run(self._fetches, feed | constant)
                 sums += np.asarray(values, np.float64) * len(batch[0])
         return Trained([], dict(zip(self.spec.outputs, (sums / rows).tolist(), strict=True)))
+
+    def train_rows(
+        self, vectors: Arrays, moved: Sequence[Array | None], columns: Arrays, batch_size: int
+    ) -> TrainedRows | None:
+        """See `Runner.train_rows`."""
+        return None
 
     def explain(self, error: BaseException) -> tuple[str, list[str]] | None:
         """See `Runner.explain`."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..archive.runner import Advanced, Trained
+from ..archive.runner import Advanced, Trained, TrainedRows
 from ..archive.spec import FeedSpec, ProgramSpec
 from ..blocks.block import Columns
 from ..common.arrays import Array, Arrays, Buffer
@@ -44,6 +44,12 @@ class NumpyProgram:
                 sums[name] += value * len(batch[0])
         means = {name: value / rows for name, value in sums.items()}
         return Trained(list((found if self.gradients else parameters).values()), means)
+
+    def train_rows(
+        self, vectors: Arrays, moved: Sequence[Array | None], columns: Arrays, batch_size: int
+    ) -> TrainedRows | None:
+        """See `Runner.train_rows`: what has changed is found by comparing."""
+        return None
 
     def _copied(self, vectors: Sequence[Array]) -> tuple[list[Array], Tensors]:
         """Return a copy of vectors, and views of its tensors."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from ..archive.runner import Advanced, Runner, SessionRunner, Trained, Updater
+from ..archive.runner import Advanced, Runner, SessionRunner, Trained, TrainedRows, Updater
 from ..archive.spec import ProgramSpec, read_spec
 from ..blocks.block import Columns
 from ..cluster.feeding import cut_off
@@ -181,6 +181,12 @@ class LateRunner:
     def train(self, vectors: Sequence[Array], columns: Sequence[Array], batch_size: int) -> Trained:
         """See `Runner.train`."""
         return self._runner().train(vectors, columns, batch_size)
+
+    def train_rows(
+        self, vectors: Arrays, moved: Sequence[Array | None], columns: Arrays, batch_size: int
+    ) -> TrainedRows | None:
+        """See `Runner.train_rows`."""
+        return self._runner().train_rows(vectors, moved, columns, batch_size)
 
     def updater(self) -> Updater:
         """See `Runner.updater`."""

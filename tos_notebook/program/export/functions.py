@@ -11,6 +11,7 @@ from ...archive.stack_frames import graphs
 from ...layout import Layout
 from .cut import Cut
 from .frozen import assigned
+from .rows import unique
 from .step import Step
 
 SHARES_MEMORY = {
@@ -24,20 +25,21 @@ Batch = tuple[tf.Tensor, ...]
 
 
 def _adopt(step: Step, layout: Layout, vectors: Sequence[tf.Tensor]) -> None:
-    for index, value in enumerate(_tensors(layout, vectors)):
+    """Adopt the parameters of the first segments."""
+    for index, value in _tensors(layout, vectors).items():
         constraint = step.constraints[index] if step.constraints else None
         # What several workers' changes add up to may lie outside.
         step.parameters[index].assign(value if constraint is None else constraint(value))
 
 
-def _tensors(layout: Layout, vectors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Return the layout's tensors, copied from its vectors."""
+def _tensors(layout: Layout, vectors: Sequence[tf.Tensor]) -> dict[int, tf.Tensor]:
+    """Return the tensors of the first segments, copied from their vectors, by their places."""
     found: dict[int, tf.Tensor] = {}
-    for segment, vector in zip(layout.segments, vectors, strict=True):
+    for segment, vector in zip(layout.segments, vectors, strict=False):
         for index, start in zip(segment.indices, segment.starts, strict=True):
             spec = layout.specs[index]
             found[index] = tf.reshape(_copy(vector[start : start + spec.size]), spec.shape)
-    return [found[index] for index in range(len(layout))]
+    return found
 
 
 def _vectors(layout: Layout, tensors: Sequence[tf.Tensor]) -> list[tf.Tensor]:
@@ -62,7 +64,7 @@ def _one_batch(step: Step, outputs: Sequence[str]) -> Callable[[Sequence[tf.Tens
 
     def train(columns: Sequence[tf.Tensor]) -> Any:
         step.metrics.reset()
-        found, gradients = function(*map(_copy, columns) if copies else columns)
+        found, gradients, _ = function(*map(_copy, columns) if copies else columns)
         values = [tf.convert_to_tensor(variable) for variable in step.parameters]
         for (place, _), gradient in zip(places, gradients, strict=True):
             values[place] = gradient
@@ -110,6 +112,55 @@ def train_function(step: Step, layout: Layout, outputs: Sequence[str]) -> Callab
 
     It returns a value for each parameter: its gradient, if the step is cut and it has one.
     """
+    batches, places = _batches(step, outputs), _places(step)
+
+    def train(vectors: list[tf.Tensor], columns: list[tf.Tensor], batch_size: tf.Tensor) -> Any:
+        _adopt(step, layout, vectors)
+        sums, _, means = batches(columns, batch_size)
+        values = [tf.convert_to_tensor(v) for v in step.parameters]
+        for (place, _), gradient in zip(places, sums, strict=True):
+            values[place] = gradient
+        return values, means
+
+    return train
+
+
+def rows_function(step: Step, layout: Layout, outputs: Sequence[str]) -> Callable[..., Any]:
+    """Return what trains as `train_function` does, where tables are there but for some rows.
+
+    It takes a vector for each segment that is no table, and the numbers and values of the rows to
+    put into each table. It returns a value for each other parameter, and of each table the numbers
+    and values of the rows that have changed.
+    """
+    both = list(zip(step.parameters, layout.specs, strict=True))
+    tables = [variable for variable, spec in both if spec.by_row]
+    others = [variable for variable, spec in both if not spec.by_row]
+    batches = _batches(step, outputs)
+
+    def train(
+        vectors: list[tf.Tensor],
+        ids: list[tf.Tensor],
+        rows: list[tf.Tensor],
+        columns: list[tf.Tensor],
+        batch_size: tf.Tensor,
+    ) -> Any:
+        _adopt(step, layout, vectors)
+        for table, numbers, values in zip(tables, ids, rows, strict=True):
+            table.scatter_update(tf.IndexedSlices(values, numbers))
+        _, touched, means = batches(columns, batch_size)
+        numbers = [unique(found) for found in touched]
+        changed = [tf.gather(t, found) for t, found in zip(tables, numbers, strict=True)]
+        return [tf.convert_to_tensor(v) for v in others], numbers, changed, means
+
+    return train
+
+
+def _batches(step: Step, outputs: Sequence[str]) -> Callable[..., Any]:
+    """Return what trains batches with the parameters that are there.
+
+    It returns the sums of the gradients, the numbers of the rows of tables that were changed, and
+    the outputs.
+    """
     at_end = set(step.metrics.results())
     at_each = [name for name in outputs if name not in at_end]
     running = tf.constant([name in step.metrics.names for name in at_each], tf.bool)
@@ -121,36 +172,43 @@ def train_function(step: Step, layout: Layout, outputs: Sequence[str]) -> Callab
         batch = [column[start:stop] for column in columns]
         return tuple(map(_copy, batch) if copies else batch)
 
-    def train(vectors: list[tf.Tensor], columns: list[tf.Tensor], batch_size: tf.Tensor) -> Any:
-        _adopt(step, layout, vectors)
+    def train(columns: list[tf.Tensor], batch_size: tf.Tensor) -> Any:
         step.metrics.reset()
         rows = tf.shape(columns[0])[0]
 
-        def one_step(start: tf.Tensor, total: tf.Tensor, sums: list[tf.Tensor]) -> Any:
+        def one_step(
+            start: tf.Tensor, total: tf.Tensor, sums: list[tf.Tensor], touched: list[tf.Tensor]
+        ) -> Any:
             stop = tf.minimum(start + batch_size, rows)
-            found, gradients = function(*cut(columns, start, stop))
+            found, gradients, written = function(*cut(columns, start, stop))
+            touched = [tf.concat(two, 0) for two in zip(touched, written, strict=True)]
             # Of one batch the share is 1, and its gradient stays as it is to the bit.
             share = tf.cast(stop - start, tf.float64) / tf.cast(rows, tf.float64)
             both = zip(sums, gradients, strict=True)
             sums = [s + tf.cast(share, s.dtype) * gradient for s, gradient in both]
             if not at_each:
-                return stop, total, sums
+                return stop, total, sums, touched
             values, weight = _stacked(found, at_each), tf.cast(stop - start, tf.float64)
-            return stop, tf.where(running, values, total + weight * values), sums
+            return stop, tf.where(running, values, total + weight * values), sums, touched
 
         zeros = [tf.zeros(step.parameters[place].shape, g.dtype) for place, g in places]
-        _, total, sums = tf.while_loop(
-            lambda start, _, sums: start < rows,
+        none = [tf.zeros([0], tf.int64) for _ in step.traced.touched or ()]
+        state = (tf.constant(0), tf.zeros([len(at_each)], tf.float64), zeros, none)
+        fixed = tf.nest.map_structure(lambda tensor: tensor.shape, state[:3])
+        shapes = (*fixed, [tf.TensorShape([None]) for _ in none])
+        _, total, sums, touched = tf.while_loop(
+            lambda start, *_: start < rows,
             one_step,
-            (tf.constant(0), tf.zeros([len(at_each)], tf.float64), zeros),
+            state,
+            (
+                *tf.nest.map_structure(lambda t: t.shape, state[:3]),
+                [tf.TensorShape([None])] * len(none),
+            ),
             parallel_iterations=1,
         )
         means = tf.where(running, total, total / tf.cast(rows, tf.float64))
         found = dict(zip(at_each, tf.unstack(means), strict=True)) | dict(step.metrics.results())
-        values = [tf.convert_to_tensor(v) for v in step.parameters]
-        for (place, _), gradient in zip(places, sums, strict=True):
-            values[place] = gradient
-        return values, _stacked(found, outputs)
+        return sums, touched, _stacked(found, outputs)
 
     return train
 
@@ -160,7 +218,7 @@ def _places(step: Step) -> list[tuple[int, tf.Tensor]]:
     if step.cut is None:
         return []
     known = {id(variable): index for index, variable in enumerate(step.parameters)}
-    _, gradients = step.traced.function.structured_outputs
+    _, gradients, _ = step.traced.function.structured_outputs
     return [(known[id(v)], g) for v, g in zip(step.cut.variables, gradients, strict=True)]
 
 
@@ -169,8 +227,8 @@ def update_function(step: Step, cut: Cut, layout: Layout) -> Callable[..., Any]:
     by_means = _update(step, cut, layout)
 
     def update(vectors: list[tf.Tensor], means: list[tf.Tensor]) -> list[tf.Tensor]:
-        for variable, old in zip(step.parameters, _tensors(layout, vectors), strict=True):
-            variable.assign(old)
+        for index, old in _tensors(layout, vectors).items():
+            step.parameters[index].assign(old)
         by_means(means)
         return [tf.convert_to_tensor(variable) for variable in step.parameters]
 
@@ -185,9 +243,9 @@ def _update(step: Step, cut: Cut, layout: Layout) -> Callable[[Sequence[tf.Tenso
 
     def update(means: Sequence[tf.Tensor]) -> None:
         found = _tensors(layout, means)
-        for variable, mean in zip(step.parameters, found, strict=True):
+        for index, variable in enumerate(step.parameters):
             if id(variable) in moved:
-                variable.assign(mean)
+                variable.assign(found[index])
         cut.update([found[place] for place in places])
 
     return update

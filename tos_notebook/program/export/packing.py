@@ -18,7 +18,13 @@ from ...runtime.eager import quiet
 from ...wire.limits import MOST_METRICS
 from .cut import cannot_be_cut
 from .frozen import assigned
-from .functions import advance_function, batch_function, train_function, update_function
+from .functions import (
+    advance_function,
+    batch_function,
+    rows_function,
+    train_function,
+    update_function,
+)
 from .step import Step
 from .tables import tables_of
 
@@ -57,6 +63,16 @@ def export(
     train = train_function(step, spec.layout, spec.outputs)
     module.train = traced(train, vectors, list(columns), tf.TensorSpec([], tf.int32))
     functions = [module.train]
+    if step.traced.touched is not None:
+        module.train_rows = traced(
+            rows_function(step, spec.layout, spec.outputs),
+            vectors[: len(vectors) - len(spec.layout.tables)],
+            [tf.TensorSpec([None], tf.int64) for _ in spec.layout.tables],
+            [tf.TensorSpec([None, s.table[1]], s.dtype) for s in spec.layout.tables if s.table],
+            list(columns),
+            tf.TensorSpec([], tf.int32),
+        )
+        functions.append(module.train_rows)
     if step.cut is not None:
         module.update = traced(update_function(step, step.cut, spec.layout), vectors, vectors)
         functions.append(module.update)

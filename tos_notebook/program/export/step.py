@@ -14,6 +14,7 @@ from ...errors import ShapeMismatch, UnsupportedProgram
 from ...layout import Layout, ParameterSpec
 from ...runtime.eager import eagerly
 from .cut import Cut
+from .rows import rows_written
 from .symbolic import graph_only
 
 BOUND_TO_THE_DRIVER = {
@@ -87,10 +88,14 @@ class Traced:
         Returns the outputs by name, and the gradients of a step that is cut.
     outputs : mapping of str to tf.Tensor
         Its own.
+    touched : sequence of tf.Tensor, optional
+        Of each table, the numbers of the rows that the step changes; the function returns them as
+        a third value. None where it may change others.
     """
 
     function: Any
     outputs: Mapping[str, tf.Tensor]
+    touched: Sequence[tf.Tensor] | None = None
 
 
 @dataclass(frozen=True)
@@ -125,6 +130,7 @@ def trace(
     apply: Callable[..., Outputs | tuple[Outputs, Sequence[tf.Tensor]]],
     columns: Sequence[tf.TensorSpec],
     what: str = "the training step",
+    tables: Sequence[tf.Variable] = (),
 ) -> Traced:
     """Trace what a step does with one batch.
 
@@ -137,6 +143,8 @@ def trace(
         dtype and shape, batch dimension included, of each feed's data.
     what : str
         The step, for messages.
+    tables : sequence of tf.Variable, optional
+        Those parameters that are exchanged by row.
 
     Raises
     ------
@@ -146,10 +154,11 @@ def trace(
         The step holds an operation that only the driver can run, or uses Python on tensors.
     """
 
-    def guarded(*batch: tf.Tensor) -> tuple[Outputs, Sequence[tf.Tensor]]:
+    def guarded(*batch: tf.Tensor) -> tuple[Outputs, Sequence[tf.Tensor], Any]:
         try:
             found = apply(*batch)
-            return found if isinstance(found, tuple) else (found, [])
+            outputs, gradients = found if isinstance(found, tuple) else (found, [])
+            return outputs, gradients, rows_written(tables)
         except Exception:
             # What the driver alone can run has no gradient: say that, rather than what follows.
             refuse_driver_bound(operations(tf.compat.v1.get_default_graph()))
@@ -157,7 +166,7 @@ def trace(
 
     with graph_only(what):
         function = tf.function(guarded, autograph=False).get_concrete_function(*columns)
-    outputs, _ = function.structured_outputs
+    outputs, _, touched = function.structured_outputs
     for name, value in outputs.items():
         if not isinstance(value, tf.Tensor) or value.shape.rank not in (0, None):
             raise ShapeMismatch(
@@ -165,7 +174,7 @@ def trace(
                 "Reduce it with tf.reduce_mean."
             )
     refuse_driver_bound(operations(function.graph))
-    return Traced(function, outputs)
+    return Traced(function, outputs, touched or None)
 
 
 def layout_of(
@@ -173,6 +182,7 @@ def layout_of(
     variables: Sequence[tf.Variable],
     statistics: Collection[int] = (),
     shown: int | None = None,
+    tables: Collection[int] = (),
 ) -> Layout:
     """Return the layout of variables under the given names.
 
@@ -184,6 +194,8 @@ def layout_of(
         Which of them are not trained.
     shown : int, optional
         How many are the model's; those behind them are an optimizer's own. By default all.
+    tables : collection of int, optional
+        Which of them are exchanged by row.
     """
     # Subclassed models may hold two weights of one name; a number tells them apart.
     unique = [n if names.count(n) == 1 else f"{n}#{i}" for i, n in enumerate(names)]
@@ -195,6 +207,7 @@ def layout_of(
             v.dtype.base_dtype.name,
             trained=i not in statistics,
             shown=i < count,
+            by_row=i in tables,
         )
         for i, (name, v) in enumerate(zip(unique, variables, strict=True))
     )

@@ -35,6 +35,7 @@ from ..export.saving import keras_file, model_checkpoint, saved_model
 from ..export.step import Optimizing, RunningMetrics, Step, Traced, layout_of, trace, values_of
 from . import kept, structure
 from .averages import Averages
+from .embeddings import gathering, tables_in
 from .fields import Fields
 from .measuring import Measuring, running_of
 from .serving import serve_keras
@@ -131,6 +132,8 @@ class KerasProgram(Program):
             [weight.value for weight in self._exchanged],
             statistics,
             len(self._weights),
+            # What is added up, gradients, is of all rows.
+            [] if self.gradients else tables_in(self._model, self._exchanged),
         )
 
     def export(self, columns: Sequence[ColumnType]) -> Path:
@@ -194,13 +197,19 @@ class KerasProgram(Program):
     ) -> tuple[Traced, Cut | None]:
         @contextmanager
         def as_one_optimizer() -> Iterator[None]:
-            with counters.apart(), self._averages.exchanged():
+            with counters.apart(), self._averages.exchanged(), gathering(self._model):
                 yield
 
         recorder = Recorder(held_by(self._model)) if self.gradients else None
         with as_one_optimizer():
             step = recorder.recorded(self._apply) if recorder else self._apply
-            traced = trace(step, specs, f"the training step of model {self._model.name!r}")
+            tables = [
+                weight.value
+                for weight, spec in zip(self._exchanged, self.layout.specs, strict=True)
+                if spec.by_row
+            ]
+            what = f"the training step of model {self._model.name!r}"
+            traced = trace(step, specs, what, tables)
         if recorder is None:
             return traced, None
         exchanged = [w.value for w in self._exchanged]

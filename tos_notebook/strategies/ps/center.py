@@ -338,8 +338,14 @@ class Center:
             for rule, stripe in zip(bound.stripes, self._stripes, strict=True)
         ]
         self._prepare(bound.combiner, parts, info)
+        self._strictly(bound, info, self._merge_stripes, chain, parts, info)
+
+    def _strictly(
+        self, bound: Bound, info: PushInfo, merge: Callable[..., None], *arguments: object
+    ) -> None:
+        """Merge stripes; tear the store if that fails in the middle."""
         try:
-            strict.run(self._merge_stripes, chain, parts, info)
+            strict.run(merge, *arguments)
         except BaseException as error:
             if self._version == info.pushes:
                 # The first stripe was not free: nothing has begun.

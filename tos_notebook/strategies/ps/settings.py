@@ -8,7 +8,7 @@ from typing import Any, cast
 import numpy as np
 
 from ...codecs.pair import PLAIN, CodecPair
-from ...combiners.base import Combiner, prepares
+from ...combiners.base import Combiner, merges_rows, prepares
 from ...combiners.registry import MADE
 from ...combiners.stateless import Downpour
 from ...coordination.settings import Settings
@@ -45,6 +45,11 @@ class ServerSettings:
     def pushes(self) -> str:
         """What a worker sends: how its parameters have changed, or the parameters."""
         return self.combiner.pushes
+
+    @property
+    def by_row(self) -> bool:
+        """Whether tables are exchanged by row; whole where updates are encoded, or in shards."""
+        return self.codec.lossless and not self.shards and merges_rows(self.combiner)
 
     def check(self, sync: SyncMode, sync_interval: int) -> None:
         """See `StrategySettings.check`."""
@@ -111,7 +116,8 @@ class ServerSettings:
 
     def for_worker(self) -> dict[str, str]:
         """See `StrategySettings.for_worker`."""
-        return {"pushes": self.pushes, "codec": str(self.codec)}
+        by_row = {"by_row": "yes"} if self.by_row else {}
+        return {"pushes": self.pushes, "codec": str(self.codec)} | by_row
 
     def shown(self) -> dict[str, Any]:
         """See `StrategySettings.shown`."""

@@ -24,10 +24,11 @@ from ...worker.exchange import ExchangeMaker
 from ..base import TrainerSetup
 from . import residual
 from .center import Center
-from .exchange import exchange
 from .hogwild.exchange import exchange as hogwild_exchange
 from .hogwild.trainer import HogwildTrainer
 from .push import Copied
+from .rows.center import RowCenter
+from .rows.exchange import exchange
 from .settings import ServerSettings, settings_in
 from .shards.exchange import ShardedExchangeMaker
 from .shards.trainer import ShardedTrainer
@@ -122,7 +123,8 @@ class ParameterServer:
         if self.shards:
             return ShardedTrainer(setup, self.shards, self.stripe_bytes)
         combiner = settings_in(setup.settings).combiner
-        center = Center(setup.layout, setup.initial, combiner, self.stripe_bytes)
+        kind = RowCenter if setup.layout.tables else Center
+        center = kind(setup.layout, setup.initial, combiner, self.stripe_bytes)
         return ServerTrainer(center, setup.non_finite)
 
     def sweep(self, folder: Path, run_id: str) -> None:

@@ -11,10 +11,14 @@ from types import TracebackType
 from ...common.arrays import Array, Buffer
 from ...errors import WaitTimeout
 from ...layout import Layout
+from .rows.stamps import Stamps
 
 STRIPE_BYTES = 1 << 20
 """What stays in a core's cache. With shorter stripes, the work around each costs more than a
 better use of the cache saves."""
+
+TABLE_STRIPES = 8
+"""Times that length for tables: the few rows of a push are spread over all stripes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,8 @@ class Stripe:
     span: slice
     lock: threading.Lock
     trained: bool
+    stamps: Stamps | None = None
+    """Of the rows, if it is a part of a table."""
 
     def of(self, vectors: Sequence[Array]) -> Array:
         """Return this stripe's part of another buffer's segments."""
@@ -34,9 +40,18 @@ class Stripe:
 
 def cut(layout: Layout, center: Buffer, stripe_bytes: int) -> Iterator[Stripe]:
     """Yield the stripes of a center, in the order of its bytes."""
+    dense = len(layout.segments) - len(layout.tables)
     for segment, vector in enumerate(layout.vectors(center)):
         length = max(1, stripe_bytes // vector.itemsize)
-        trained = layout.segments[segment].trained
+        trained, table = layout.segments[segment].trained, layout.segments[segment].table
+        if table is not None:
+            rows, width = table
+            count = max(1, TABLE_STRIPES * length // width)
+            for first in range(0, rows, count):
+                stamps = Stamps(segment - dense, first, min(count, rows - first))
+                span = slice(first * width, (first + stamps.rows) * width)
+                yield Stripe(vector[span], segment, span, threading.Lock(), trained, stamps)
+            continue
         for start in range(0, max(1, vector.size), length):
             span = slice(start, start + length)
             yield Stripe(vector[span], segment, span, threading.Lock(), trained)

@@ -17,6 +17,7 @@ from .center import Center
 from .merging import Merging
 from .peer import PeerExchange
 from .push import Copied
+from .rows.peer import RowPeerExchange
 from .settings import settings_in
 
 
@@ -55,7 +56,8 @@ class ServerTrainer:
     def exchange(self, segment: str) -> WorkerExchange:
         """See `Trainer.exchange`."""
         shared = attach(segment, self.center.layout.nbytes)
-        return PeerExchange(self.center.layout, self.merging, self._reports, shared)
+        kind = RowPeerExchange if self.center.layout.tables else PeerExchange
+        return kind(self.center.layout, self.merging, self._reports, shared)
 
     def change(
         self, settings: Settings, names: Collection[str], entered: Callable[[], object]
