@@ -70,7 +70,7 @@ def run(quick: bool) -> list[Row]:
 
     @cache
     def options() -> dict[str, Any]:
-        return {"epochs": 1, "batch_size": BATCH_SIZE, "show": False}
+        return {"epochs": 1, "batch_size": BATCH_SIZE, "verbose": False}
 
     with spark() as session, Peer(fitter) as fit:
         tos.fit(model, (x[:64], y[:64]), spark=session, **options())
@@ -81,7 +81,21 @@ def run(quick: bool) -> list[Row]:
             done = tos.fit(model, (x, y), spark=session, **options())
             ours.append(perf_counter() - began)
     ratio = median(theirs / mine for mine, theirs in zip(ours, fits, strict=True))
-    return [Row("x", ratio, "x", f">= {GOAL:g}", {"ours": rate(SAMPLES / median(ours)), "fit": rate(SAMPLES/median(fits)), "all": f"{ours} {fits}", "t": f"{done.history.bytes_up.sum()} {done.history.bytes_down.sum()} {len(done.history)}"}, rounds)]
+    return [
+        Row(
+            "x",
+            ratio,
+            "x",
+            f">= {GOAL:g}",
+            {
+                "ours": rate(SAMPLES / median(ours)),
+                "fit": rate(SAMPLES / median(fits)),
+                "all": f"{ours} {fits}",
+                "t": f"{done.history.bytes_up.sum()} {done.history.bytes_down.sum()} {len(done.history)}",
+            },
+            rounds,
+        )
+    ]
 
 
 if __name__ == "__main__":

@@ -200,10 +200,7 @@ def _batches(step: Step, outputs: Sequence[str]) -> Callable[..., Any]:
             lambda start, *_: start < rows,
             one_step,
             state,
-            (
-                *tf.nest.map_structure(lambda t: t.shape, state[:3]),
-                [tf.TensorShape([None])] * len(none),
-            ),
+            shapes,
             parallel_iterations=1,
         )
         means = tf.where(running, total, total / tf.cast(rows, tf.float64))
