@@ -18,7 +18,7 @@ ROOMS = {
     "throughput": (
         *("training", "fit", "digits", "codecs", "tls", "merging", "checkpoints"),
         *("tensorboard", "observers", "dataframes", "strings", "inference", "streaming", "reduce"),
-        *("sharing", "allreduce", "mllib", "feeding"),
+        *("sharing", "allreduce", "mllib", "feeding", "embeddings"),
     ),
     "latency": ("exchange", "control", "epochs", "failures"),
     "scale": ("load", "workers", "memory", "stragglers", "shards"),

@@ -15,6 +15,7 @@ SHIPPED = (
     *("transport", "reduction", "runtime", "cluster", "nodes", "data", "inference", "worker"),
     # The worker's side of each strategy.
     *(f"strategies.ps.{each}" for each in ("exchange", "replica", "residual", "updates")),
+    *(f"strategies.ps.rows.{each}" for each in ("changes", "exchange", "payload", "stamps")),
     # Shards of the parameters, which merge.
     *(f"strategies.ps.{each}" for each in ("center", "non_finite", "peer_replica", "push")),
     *("strategies.ps.rules", "strategies.ps.stripes", "strategies.ps.hogwild.exchange"),

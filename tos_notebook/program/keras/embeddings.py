@@ -56,8 +56,8 @@ def _embeddings(model: Any) -> list[Any]:
 def _is_plain(layer: Any) -> bool:
     """Return whether a layer computes what Keras' own does, in the dtype of its table."""
     own = type(layer).call is keras.layers.Embedding.call and "call" not in vars(layer)
-    lora = getattr(layer, "lora_enabled", False) or layer.quantization_mode is not None
-    return own and not lora and layer.compute_dtype == layer.variable_dtype
+    others = getattr(layer, "lora_enabled", False) or getattr(layer, "quantization_mode", None)
+    return own and not others and layer.compute_dtype == layer.variable_dtype
 
 
 def _gather(layer: Any, call: Any, inputs: Any) -> tf.Tensor:

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from tests.unit.worker.support import join, push
 from tos_notebook.codecs.pair import as_codecs
-from tos_notebook.combiners import EASGD, Combiner, as_combiner
+from tos_notebook.combiners import EASGD, Combiner, DynSGD, FedAdam, FedAvg, as_combiner
 from tos_notebook.common.arrays import Array
 from tos_notebook.coordination.coordinator import Coordinator
 from tos_notebook.coordination.server import WorkerHandler
 from tos_notebook.coordination.settings import Settings
 from tos_notebook.data.arrays import ArraySource
-from tos_notebook.events import MilestoneCommitted
+from tos_notebook.events import MilestoneCommitted, UpdateSkipped
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.steering.machine import Command
 from tos_notebook.strategies.base import TrainerSetup
@@ -271,3 +271,35 @@ def test_a_swap_of_the_codec_leaves_no_worker_behind() -> None:
         for worker in (0, 1):
             rows.push(worker, change(9, 0.1))
             assert equal(rows.adopted(worker), rows.center)
+
+
+@pytest.mark.usefixtures("memory")
+@pytest.mark.parametrize("combiner", [DynSGD(), FedAvg(3), FedAdam(k=3)], ids=repr)
+def test_a_run_continues_from_a_copy_in_the_middle_of_a_round(combiner: Combiner) -> None:
+    with bench(combiner) as first, bench(combiner) as second:
+        first.push(0, change(0, 0.1))
+        second.training.trainer.restore(first.training.trainer.snapshot(lambda: None))
+        for worker in range(WORKERS):
+            assert equal(second.adopted(worker), second.center)
+            first.worker(worker)
+        for worker in (1, 2, 1):
+            first.push(worker, change(worker, 0.1))
+            second.push(worker, change(worker, 0.1))
+            assert equal(second.adopted(worker), second.center)
+        for name, value in first.center.items():
+            np.testing.assert_allclose(second.center[name], value, atol=1e-6)
+
+
+def test_an_update_that_is_not_finite_is_left_out_and_named() -> None:
+    """The worker continues with the center's rows, also with those that it has spoiled."""
+    with bench("downpour") as rows:
+        rows.training.trainer.merging._non_finite = "skip"
+        for worker in (0, 1):
+            rows.worker(worker)
+        spoiled = {"users": np.zeros((ROWS, WIDTH)), "items": np.zeros((7, 5))}
+        spoiled["users"][3, 1] = np.inf
+        rows.push(0, spoiled)
+        (skipped,) = (e for e in rows.events if isinstance(e, UpdateSkipped))
+        assert "'users'" in skipped.reason
+        assert equal(rows.adopted(0), rows.center)
+        assert np.isfinite(rows.center["users"]).all()

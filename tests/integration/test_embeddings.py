@@ -1,0 +1,89 @@
+"""Models with large embeddings: they train as elsewhere, and only rows that change are sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tos_notebook as tos
+
+Train = Callable[..., tos.TrainingSession]
+
+ROWS, WIDTH = 4000, 64
+BATCH, INTERVAL = 50, 4
+
+
+def factors(optimizer: str = "sgd") -> Any:
+    """Return a compiled Keras model of the factors of users and items, a table of 1 MB each."""
+    import keras
+
+    keras.utils.set_random_seed(0)
+    pair = keras.Input((2,), dtype="int32")
+    users = keras.layers.Embedding(ROWS, WIDTH)(pair[:, 0])
+    items = keras.layers.Embedding(ROWS, WIDTH)(pair[:, 1])
+    both = keras.layers.Concatenate()([users, items])
+    hidden = keras.layers.Dense(16, activation="relu")(both)
+    model = keras.Model(pair, keras.layers.Dense(1)(hidden))
+    rules = {"sgd": keras.optimizers.SGD(0.05), "adam": keras.optimizers.Adam(0.003)}
+    model.compile(rules[optimizer], "mse")
+    return model
+
+
+@pytest.fixture(scope="module")
+def ratings() -> tuple[np.ndarray, np.ndarray]:
+    """Each user rates one item, so that no row is in two milestones of an epoch."""
+    random = np.random.default_rng(0)
+    pairs = np.stack([random.permutation(ROWS) for _ in range(2)], 1).astype(np.int32)
+    taste, fame = random.normal(size=(2, ROWS))
+    return pairs, (taste[pairs[:, 0]] + fame[pairs[:, 1]]).astype(np.float32)[:, None]
+
+
+OPTIONS: dict[str, Any] = {
+    "batch_size": BATCH,
+    "sync_interval": INTERVAL,
+    "combiner": "downpour",
+}
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_one_worker_trains_as_keras_does(
+    train: Train, ratings: tuple[np.ndarray, np.ndarray], optimizer: str
+) -> None:
+    """Whether the optimizer changes only the rows that a batch reads, or all that ever moved."""
+    model, ours = factors(optimizer), factors(optimizer)
+    theirs = model.fit(*ratings, BATCH, 2, shuffle=False, verbose=0).history["loss"]
+    run = train(ours, **OPTIONS).run(ratings, partitions=1, epochs=2, shuffle=False)
+    assert run.history.groupby("epoch")["loss"].mean().tolist() == pytest.approx(theirs, rel=1e-3)
+    for one, other in zip(model.get_weights(), ours.get_weights(), strict=True):
+        np.testing.assert_allclose(other, one, atol=1e-4)
+
+
+def test_a_milestone_moves_the_rows_that_it_has_changed(
+    train: Train, ratings: tuple[np.ndarray, np.ndarray]
+) -> None:
+    model = factors()
+    first = model.evaluate(*ratings, verbose=0)
+    run = train(model, **OPTIONS).run(ratings, partitions=2, epochs=3)
+    history = run.history
+    row = WIDTH * 4
+    dense = sum(weight.nbytes for weight in model.get_weights()[2:])
+    touched = 3 * 2 * ROWS * row + len(history) * dense
+    assert touched <= history["bytes_up"].sum() <= 1.2 * touched
+    # Each worker first gets all rows, and later what both have changed.
+    tables = 2 * 2 * ROWS * row
+    assert history["bytes_down"].sum() <= tables + 2 * 1.2 * touched
+    assert model.evaluate(*ratings, verbose=0) < 0.8 * first
+
+
+@pytest.mark.parametrize("combiner", ["easgd", "fedadam", "median", "fedavg"])
+def test_each_rule_learns_from_rows(
+    train: Train, ratings: tuple[np.ndarray, np.ndarray], combiner: str
+) -> None:
+    model = factors()
+    first = model.evaluate(*ratings, verbose=0)
+    rule = tos.combiners.get(combiner, **({"lr": 0.02} if combiner == "fedadam" else {}))
+    train(model, **(OPTIONS | {"combiner": rule})).run(ratings, partitions=2, epochs=2)
+    assert model.evaluate(*ratings, verbose=0) < first
