@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ..common.arrays import Array, Arrays
-from ..common.sparse import SparseRows
+from ..common.table_rows import TableRows
 from .spec import ProgramSpec
 
 
@@ -36,14 +36,14 @@ class TrainedRows:
     ----------
     parameters : sequence of ndarray
         New values of all parameters but tables, in the layout's order.
-    tables : sequence of SparseRows
+    tables : sequence of TableRows
         Of each table, the rows that may have changed.
     values : mapping of str to float
         See `Trained`.
     """
 
     parameters: Sequence[Array]
-    tables: Sequence[SparseRows]
+    tables: Sequence[TableRows]
     values: Mapping[str, float]
 
 

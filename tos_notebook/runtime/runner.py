@@ -14,7 +14,7 @@ from ..archive.runner import Advanced, Trained, TrainedRows
 from ..archive.spec import read_spec
 from ..archive.stack_frames import FRAMES_FILE, Frames, ends_of, nodes_in, operations
 from ..common.arrays import Array, Arrays
-from ..common.sparse import SparseRows
+from ..common.table_rows import TableRows
 from ..errors import InvalidTransition, WorkerEnvironment
 from ..readable import summary
 from .import_guard import without_keras
@@ -145,7 +145,7 @@ class TensorFlowRunner:
             *found, means = self._by_row(*given, self._size(batch_size))
             arrays = [np.asarray(value) for value in found]
             others = len(arrays) - 2 * count
-            tables = map(SparseRows, arrays[others : others + count], arrays[others + count :])
+            tables = map(TableRows, arrays[others : others + count], arrays[others + count :])
             return TrainedRows(arrays[:others], list(tables), self._values(means))
 
     def _values(self, means: tf.Tensor) -> dict[str, float]:

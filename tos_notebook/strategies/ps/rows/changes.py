@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ....common.arrays import Array, Buffer, is_finite
-from ....common.sparse import SparseRows
+from ....common.table_rows import TableRows
 from ....layout import Layout
 
 PIECE = 1 << 18
@@ -25,9 +25,9 @@ class Changes:
 
     Attributes
     ----------
-    touched : sequence of SparseRows or None
+    touched : sequence of TableRows or None
         Of each table, new values of all rows that may have changed; None if any row may.
-    tables : list of SparseRows
+    tables : list of TableRows
         The update.
     """
 
@@ -37,8 +37,8 @@ class Changes:
         self._dense = [tensors[spec.name] for spec in layout.specs if not spec.by_row]
         self._tables = layout.table_arrays(adopted)
         self._adds = True
-        self.touched: Sequence[SparseRows] | None = None
-        self.tables: list[SparseRows] = []
+        self.touched: Sequence[TableRows] | None = None
+        self.tables: list[TableRows] = []
 
     def use(self, pushes: str) -> None:
         """Make changes from now on, or what has become of parameters: ``"weights"``."""
@@ -75,17 +75,17 @@ class Changes:
         else:
             np.copyto(before, after)
 
-    def _compared(self, before: Array, after: Array) -> SparseRows:
+    def _compared(self, before: Array, after: Array) -> TableRows:
         ids = changed_rows(before, after)
         if 2 * len(ids) < len(before):
-            return self._update(before, SparseRows(ids, after[ids]))
+            return self._update(before, TableRows(ids, after[ids]))
         self._write(before, after)
-        return SparseRows(None, before)
+        return TableRows(None, before)
 
-    def _update(self, before: Array, after: SparseRows) -> SparseRows:
+    def _update(self, before: Array, after: TableRows) -> TableRows:
         ids, values = after
         assert ids is not None
-        update = SparseRows(ids, values - before[ids] if self._adds else values)
+        update = TableRows(ids, values - before[ids] if self._adds else values)
         return update if 2 * len(ids) < len(before) else self._expanded(before, update)
 
     def expand(self) -> None:
@@ -93,12 +93,12 @@ class Changes:
         pairs = zip(self._tables, self.tables, strict=True)
         self.tables = [self._expanded(before, rows) for before, rows in pairs]
 
-    def _expanded(self, before: Array, update: SparseRows) -> SparseRows:
+    def _expanded(self, before: Array, update: TableRows) -> TableRows:
         if update.ids is not None:
             if self._adds:
                 before[...] = 0
             before[update.ids] = update.values
-        return SparseRows(None, before)
+        return TableRows(None, before)
 
 
 def changed_rows(before: Array, after: Array) -> Array:

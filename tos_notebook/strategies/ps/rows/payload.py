@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ....common.arrays import ALIGNMENT, Array, Buffer, aligned_empty
-from ....common.sparse import SparseRows
+from ....common.table_rows import TableRows
 from ....errors import RemoteProtocolError
 from ....layout import Layout, Segment
 
@@ -29,9 +29,7 @@ def longest(layout: Layout, shared: bool) -> int:
     return max(whole, _end(layout, counts, shared))
 
 
-def pack(
-    layout: Layout, dense: Buffer | None, tables: Sequence[SparseRows], shared: bool
-) -> Buffer:
+def pack(layout: Layout, dense: Buffer | None, tables: Sequence[TableRows], shared: bool) -> Buffer:
     """Return a payload.
 
     Parameters
@@ -40,7 +38,7 @@ def pack(
         With tables.
     dense : ndarray, shape (layout.dense_nbytes,) or longer, uint8, optional
         None where memory is shared.
-    tables : sequence of SparseRows
+    tables : sequence of TableRows
         Of each table, some rows or all.
     shared : bool
     """
@@ -61,7 +59,7 @@ def pack(
 
 def unpack(
     layout: Layout, payload: memoryview | Buffer, shared: Buffer | None
-) -> tuple[Buffer, list[SparseRows]]:
+) -> tuple[Buffer, list[TableRows]]:
     """Return the dense part and the rows of a payload, or of shared memory; nothing is copied.
 
     Parameters
@@ -90,16 +88,16 @@ def unpack(
         dense: Buffer = data[start : start + layout.dense_nbytes]
     else:
         dense = shared[: layout.dense_nbytes]
-    found = list[SparseRows]()
+    found = list[TableRows]()
     for number, (ids, values) in enumerate(_places(layout, counts, shared is not None)):
         segment = layout.tables[number]
         rows, width = _shape(segment)
         if counts[number] == rows and shared is not None:
-            found.append(SparseRows(None, layout.table_arrays(shared)[number]))
+            found.append(TableRows(None, layout.table_arrays(shared)[number]))
             continue
         array: Array = data[values].view(segment.dtype).reshape(-1, width)
         names = None if counts[number] == rows else _numbers(data[ids], rows)
-        found.append(SparseRows(names, array))
+        found.append(TableRows(names, array))
     return dense, found
 
 

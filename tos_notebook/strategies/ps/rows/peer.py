@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 
 from ....common.arrays import Array, Buffer, aligned_empty
-from ....common.sparse import SparseRows
+from ....common.table_rows import TableRows
 from ....coordination.membership import Member
 from ....coordination.reports import Reports
 from ....errors import RemoteProtocolError
@@ -98,7 +98,7 @@ class RowPeerExchange(PeerExchange):
         if not self._by_row:
             return super().poll(member, message)
         nothing = [
-            SparseRows(NO_ROWS, np.empty((0, _width), segment.dtype))
+            TableRows(NO_ROWS, np.empty((0, _width), segment.dtype))
             for segment in self._layout.tables
             for _, _width in [segment.table or (0, 0)]
         ]
@@ -127,7 +127,7 @@ class RowPeerExchange(PeerExchange):
         self._moved[1] += self._nbytes(len(sent), tables)
         return sent
 
-    def _nbytes(self, sent: int, tables: list[SparseRows]) -> int:
+    def _nbytes(self, sent: int, tables: list[TableRows]) -> int:
         """Return the bytes of a payload, and of what memory has beside it."""
         if not self.shared:
             return sent

@@ -8,7 +8,7 @@ import numpy as np
 
 from ....combiners.base import Combiner, PushInfo
 from ....common.arrays import Array, Buffer, is_finite
-from ....common.sparse import SparseRows
+from ....common.table_rows import TableRows
 from ....layout import Layout
 from ..stripes import Stripe
 from .stamps import Stamps
@@ -25,7 +25,7 @@ class RowUpdate:
         With tables.
     dense : ndarray, shape (layout.dense_nbytes,), uint8
         The update's dense part, and then the reply's.
-    tables : sequence of SparseRows
+    tables : sequence of TableRows
         What the worker has pushed of each table.
     bases : sequence of (int or None)
         Of each table, the time of the center, see `Stamps`, that the worker has; None where it must
@@ -45,7 +45,7 @@ class RowUpdate:
         self,
         layout: Layout,
         dense: Buffer,
-        tables: Sequence[SparseRows],
+        tables: Sequence[TableRows],
         bases: Sequence[int | None],
         whole: Sequence[Array | None],
     ) -> None:
@@ -118,24 +118,24 @@ class RowUpdate:
             self._whole[number] = found
         return found
 
-    def reply(self) -> list[SparseRows]:
+    def reply(self) -> list[TableRows]:
         """Return what the worker adopts of each table."""
         if self.own:
             return self.tables
         return [self._reply(number) for number in range(len(self.tables))]
 
-    def _reply(self, number: int) -> SparseRows:
+    def _reply(self, number: int) -> TableRows:
         whole, found = self._whole[number], self._found[number]
         if whole is not None:
-            return SparseRows(None, whole)
+            return TableRows(None, whole)
         if not found:
-            return SparseRows(NO_ROWS, self.tables[number].values[:0])
+            return TableRows(NO_ROWS, self.tables[number].values[:0])
         ids, values = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
         place = self._places[number]
         if place is not None and len(ids) == len(place):
             place[...] = values
-            return SparseRows(None, place)
-        return SparseRows(ids, values)
+            return TableRows(None, place)
+        return TableRows(ids, values)
 
     def expand(self, center: Buffer, trained: bool) -> Buffer:
         """Return the update as one of all rows, of which the others have not changed.
@@ -160,7 +160,7 @@ class RowUpdate:
             if place is not None:
                 place[...] = array
             self._whole[number] = array if place is None else place
-            self.tables[number] = SparseRows(None, array if place is None else place)
+            self.tables[number] = TableRows(None, array if place is None else place)
 
     @property
     def finite(self) -> bool:

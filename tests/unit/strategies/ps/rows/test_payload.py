@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tos_notebook.common.sparse import SparseRows
+from tos_notebook.common.table_rows import TableRows
 from tos_notebook.errors import RemoteProtocolError
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.strategies.ps.rows.changes import changed_rows
@@ -28,14 +28,14 @@ ONLY_TABLES = Layout([ParameterSpec("users", (9, 3), "float32", by_row=True)])
 IDS = st.one_of(st.none(), st.sets(st.integers(0, 4)).map(sorted))
 
 
-def rows(layout: Layout, ids: list[Any]) -> list[SparseRows]:
+def rows(layout: Layout, ids: list[Any]) -> list[TableRows]:
     random, found = np.random.default_rng(0), []
     for segment, numbers in zip(layout.tables, ids, strict=False):
         assert segment.table is not None
         count = segment.table[0] if numbers is None else len(numbers)
         values = random.normal(size=(count, segment.table[1])).astype(segment.dtype)
         whole = numbers is None or count == segment.table[0]
-        found.append(SparseRows(None if whole else np.array(numbers, np.int64), values))
+        found.append(TableRows(None if whole else np.array(numbers, np.int64), values))
     return found
 
 
@@ -59,7 +59,7 @@ def test_rows_come_as_they_were_sent(layout: Layout, ids: list[Any], shared: boo
 
 @pytest.mark.parametrize("ids", [[3, 3], [4, 1], [1, 9], [2**32 - 1, 2**32 - 1]])
 def test_rows_that_a_table_does_not_have_are_refused(ids: list[int]) -> None:
-    good = [SparseRows(np.array([1, 2]), np.ones((2, 3), np.float32)), rows(LAYOUT, [[], []])[1]]
+    good = [TableRows(np.array([1, 2]), np.ones((2, 3), np.float32)), rows(LAYOUT, [[], []])[1]]
     payload = pack(LAYOUT, LAYOUT.allocate(), good, shared=False)
     at = payload.tobytes().index(np.array([1, 2], np.uint32).tobytes())
     payload[at : at + 8].view(np.uint32)[:] = ids

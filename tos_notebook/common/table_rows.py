@@ -7,7 +7,7 @@ from typing import NamedTuple
 from .arrays import Array
 
 
-class SparseRows(NamedTuple):
+class TableRows(NamedTuple):
     """Some rows of a table, or all of them."""
 
     ids: Array | None
