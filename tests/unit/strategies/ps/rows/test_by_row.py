@@ -19,6 +19,7 @@ from tos_notebook.coordination.coordinator import Coordinator
 from tos_notebook.coordination.server import WorkerHandler
 from tos_notebook.coordination.settings import Settings
 from tos_notebook.data.arrays import ArraySource
+from tos_notebook.errors import RemoteProtocolError
 from tos_notebook.events import MilestoneCommitted, UpdateSkipped
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.steering.machine import Command
@@ -303,3 +304,14 @@ def test_an_update_that_is_not_finite_is_left_out_and_named() -> None:
         assert "'users'" in skipped.reason
         assert equal(rows.adopted(0), rows.center)
         assert np.isfinite(rows.center["users"]).all()
+
+
+@pytest.mark.usefixtures("memory")
+@pytest.mark.parametrize("nbytes", [0, 64, 10_000])
+def test_a_push_that_is_no_rows_is_refused_and_changes_nothing(nbytes: int) -> None:
+    with bench("downpour") as rows:
+        worker, before = rows.worker(0), rows.training.trainer.parameters.center.tobytes()
+        with pytest.raises(RemoteProtocolError, match=r"rows of 2 tables|at most"):
+            worker._connection.request(push(0), bytes([255]) * nbytes)
+        assert rows.training.trainer.parameters.center.tobytes() == before
+        assert rows.training.trainer.parameters.version == 0
