@@ -35,14 +35,14 @@ def _is_large(weight: Any) -> bool:
 
 @contextmanager
 def gathering(model: Any) -> Iterator[None]:
-    """Let embeddings read the rows that they need, while a step is traced inside.
+    """Let large embeddings read the rows that they need, while a step is traced inside.
 
     Keras reads the whole variable first. TensorFlow copies it for that, once rows of it are written
     in place.
     """
     with ExitStack() as stack:
         for layer in _embeddings(model):
-            if _is_plain(layer):
+            if _is_large(layer._embeddings) and _is_plain(layer):
                 layer.call = partial(_gather, layer, layer.call)
                 stack.callback(delattr, layer, "call")
         yield
