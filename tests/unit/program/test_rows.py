@@ -51,7 +51,8 @@ def test_gradients_that_are_added_up_are_of_no_table() -> None:
 def test_rows_are_trained_as_the_whole_table_is_to_the_bit(optimizer: str) -> None:
     """From what others have changed meanwhile, and with the rows that the step has changed."""
     whole, rows = (Lone(tos.capture(model(optimizer)), *data(0)) for _ in range(2))
-    layout, moved = rows.program.layout, [None]
+    layout = rows.program.layout
+    moved: list[Any] = [None]
     (table,), dense = layout.table_arrays(rows.buffer), layout.dense_vectors(rows.buffer)
     for seed in range(3):
         columns = data(seed)
@@ -84,8 +85,7 @@ def test_an_optimizer_that_moves_other_rows_has_none_to_tell(optimizer: Any) -> 
 
 
 def test_a_regularizer_of_the_table_changes_all_rows() -> None:
-    options = {"embeddings_regularizer": "l2"}
-    lone = Lone(tos.capture(model(**options)), *data(0))
+    lone = Lone(tos.capture(model(embeddings_regularizer="l2")), *data(0))
     vectors = lone.program.layout.vectors(lone.buffer)
     assert lone.runner.train_rows(vectors, [None], data(0), BATCH) is None
 

@@ -27,7 +27,9 @@ from tos_notebook.strategies.base import TrainerSetup
 from tos_notebook.strategies.ps.rows.exchange import exchange
 from tos_notebook.strategies.ps.settings import ServerSettings
 from tos_notebook.strategies.ps.strategy import ParameterServer
+from tos_notebook.strategies.ps.trainer import ServerTrainer
 from tos_notebook.transport import shared
+from tos_notebook.transport.auth import new_secret
 from tos_notebook.transport.client import ChannelConnection
 from tos_notebook.transport.inproc import InprocListener, connect_inproc
 from tos_notebook.wire.messages import Loaded, Poll
@@ -60,9 +62,12 @@ class Bench:
         random = np.random.default_rng(0)
         values = [random.random(s.shape).astype(s.dtype) for s in self.layout.specs]
         setup = TrainerSetup(self.layout, self.layout.pack(values), self._settings)
+        trainer = ParameterServer(STRIPE).trainer(setup)
+        assert isinstance(trainer, ServerTrainer)
+        self.trainer = trainer
         self.training = Coordinator(
             "run",
-            ParameterServer(STRIPE).trainer(setup),
+            trainer,
             self._settings,
             publish=self.events.append,
             locate=lambda task: ("executor", "?"),
@@ -73,7 +78,7 @@ class Bench:
         self.listener.start()
         self.workers: dict[int, Any] = {}
         self.pushed: dict[int, int] = {}
-        self._versions: dict[int, int] = {}
+        self._versions: dict[int, Any] = {}
         self._known: dict[int, int] = {}
         self._connections: list[ChannelConnection] = []
 
@@ -82,7 +87,7 @@ class Bench:
         if number not in self.workers:
             connection = connect_inproc(self.listener)
             self._connections.append(connection)
-            context = WorkerContext(join(number, number), b"")
+            context = WorkerContext(join(number, number), new_secret())
             made = exchange(connection, self.layout, context)
             self.workers[number] = made
             joined = made.join(join(number, number))
@@ -117,7 +122,7 @@ class Bench:
 
     @property
     def center(self) -> dict[str, Array]:
-        return self.layout.tensors(self.training.trainer.parameters.center)
+        return self.layout.tensors(self.trainer.parameters.center)
 
     def close(self) -> None:
         for connection in self._connections:
@@ -279,7 +284,7 @@ def test_a_swap_of_the_codec_leaves_no_worker_behind() -> None:
 def test_a_run_continues_from_a_copy_in_the_middle_of_a_round(combiner: Combiner) -> None:
     with bench(combiner) as first, bench(combiner) as second:
         first.push(0, change(0, 0.1))
-        second.training.trainer.restore(first.training.trainer.snapshot(lambda: None))
+        second.trainer.restore(first.trainer.snapshot(lambda: None))
         for worker in range(WORKERS):
             assert equal(second.adopted(worker), second.center)
             first.worker(worker)
@@ -294,7 +299,7 @@ def test_a_run_continues_from_a_copy_in_the_middle_of_a_round(combiner: Combiner
 def test_an_update_that_is_not_finite_is_left_out_and_named() -> None:
     """The worker continues with the center's rows, also with those that it has spoiled."""
     with bench("downpour") as rows:
-        rows.training.trainer.merging._non_finite = "skip"
+        rows.trainer.merging._non_finite = "skip"
         for worker in (0, 1):
             rows.worker(worker)
         spoiled = {"users": np.zeros((ROWS, WIDTH)), "items": np.zeros((7, 5))}
@@ -310,8 +315,8 @@ def test_an_update_that_is_not_finite_is_left_out_and_named() -> None:
 @pytest.mark.parametrize("nbytes", [0, 64, 10_000])
 def test_a_push_that_is_no_rows_is_refused_and_changes_nothing(nbytes: int) -> None:
     with bench("downpour") as rows:
-        worker, before = rows.worker(0), rows.training.trainer.parameters.center.tobytes()
+        worker, before = rows.worker(0), rows.trainer.parameters.center.tobytes()
         with pytest.raises(RemoteProtocolError, match=r"rows of 2 tables|at most"):
             worker._connection.request(push(0), bytes([255]) * nbytes)
-        assert rows.training.trainer.parameters.center.tobytes() == before
-        assert rows.training.trainer.parameters.version == 0
+        assert rows.trainer.parameters.center.tobytes() == before
+        assert rows.trainer.parameters.version == 0
