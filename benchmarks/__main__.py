@@ -21,7 +21,7 @@ ROOMS = {
         *("sharing", "allreduce", "mllib", "feeding", "embeddings"),
     ),
     "latency": ("exchange", "control", "epochs", "failures"),
-    "scale": ("load", "workers", "memory", "stragglers", "shards"),
+    "scale": ("load", "workers", "memory", "stragglers", "shards", "predictions"),
     "accuracy": ("accuracy", "sorted_data", "optimizer_state"),
     "start_up": ("start", "again", "compilers", "course", "fresh"),
     "front_end": ("view", "notebook", "browser", "panel"),

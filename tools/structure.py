@@ -20,7 +20,8 @@ GROUPS = {
     "What all others know": ("_version", "readable", "errors", "common", "layout", "events"),
     "Rules and formats, without threads and sockets": (
         *("wire", "persist", "steering", "chaos", "codecs", "reduction.costs"),
-        *("theory.predictions", "theory.exchanges", "archive", "blocks", "combiners"),
+        *("theory.predictions", "theory.queues", "theory.exchanges", "archive", "blocks"),
+        "combiners",
     ),
     "What touches the world": (
         *("transport", "reduction", "runtime", "telemetry", "cluster", "nodes", "data"),

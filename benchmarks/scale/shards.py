@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import random
 import subprocess
 import sys
 import threading
@@ -71,6 +72,8 @@ class Role(NamedTuple):
     does: SideTask | ExchangeMaker
     layout: Layout | None
     """Of a worker's parameters; None for a shard."""
+    compute: float = 0.0
+    """Seconds that a worker takes between two exchanges, on average."""
 
 
 def layout_of(nbytes: int) -> Layout:
@@ -91,8 +94,9 @@ def play(role: Role) -> None:
 
 
 def work(role: Role, connection: Any, layout: Layout) -> None:
-    """Push as fast as the exchange goes."""
+    """Push as fast as the exchange goes, or as workers do that compute."""
     make: Any = role.does
+    chance, wake = random.Random(role.number), threading.Event()
     join = Join(RUN, role.number, 0, role.number, address(role.host), 1, segment="", metrics=[])
     trained = [np.ones(spec.shape, spec.dtype) for spec in layout.specs]
     with closing(make(connection, layout, WorkerContext(join, role.server.secret))) as exchange:
@@ -104,6 +108,8 @@ def work(role: Role, connection: Any, layout: Layout) -> None:
                 proceed = exchange.poll(Poll(0))
                 directive, version = proceed.directive, proceed.version or version
                 continue
+            if role.compute:
+                wake.wait(role.compute * chance.uniform(0.5, 1.5))
             finite = exchange.write(trained)
             push = Push(0, sequence, 10, 1000, version, 0, finite, *USED, ())
             reply = exchange.push(push, lambda: None)
@@ -123,14 +129,17 @@ class Processes:
         started = [self.launch(number, task, None) for number in range(count)]
         return in_thread("shards", lambda: [each.wait() for each in started] and None)
 
-    def launch(self, number: int, does: Any, layout: Layout | None) -> subprocess.Popen[bytes]:
+    def launch(
+        self, number: int, does: Any, layout: Layout | None, compute: float = 0.0
+    ) -> subprocess.Popen[bytes]:
         """Start one role on the next host."""
         host, self._next = self._next, self._next + 1
         command = [*inside(host), sys.executable, "-m", "benchmarks.scale.shards", "--role"]
         process = subprocess.Popen(command, stdin=subprocess.PIPE)
         self._started.append(process)
         assert process.stdin is not None
-        process.stdin.write(pickle.dumps(Role(self._server, host, number, does, layout)))
+        role = Role(self._server, host, number, does, layout, compute)
+        process.stdin.write(pickle.dumps(role))
         process.stdin.close()
         return process
 
@@ -145,7 +154,7 @@ class Processes:
             process.wait(120)
 
 
-def serve(shards: int, nbytes: int, seconds: float) -> float:
+def serve(shards: int, nbytes: int, seconds: float, compute: float) -> float:
     """Be the driver, on host 0; return how many pushes a second count."""
     # Hosts share no memory, but these do.
     shared.PROCESSES = "/nowhere"
@@ -166,7 +175,7 @@ def serve(shards: int, nbytes: int, seconds: float) -> float:
         training.begin_span(ArraySource([np.zeros((WORKERS, 1))], WORKERS), 0, 0)
         server.serve(training)
         for number in range(WORKERS):
-            processes.launch(number, strategy.exchange, layout)
+            processes.launch(number, strategy.exchange, layout, compute)
         found = _measured(training, seconds)
         training.command(Command.STOP, "benchmark")
         training.wait_left(60.0)
@@ -189,11 +198,13 @@ def _measured(training: Coordinator, seconds: float) -> float:
     return (training.parameters.version - before) / (time.perf_counter() - began)
 
 
-def on_hosts(shards: int, nbytes: int, seconds: float, megabits: float) -> float:
+def on_hosts(
+    shards: int, nbytes: int, seconds: float, megabits: float, compute: float = 0.0
+) -> float:
     """Return how many pushes a second count, of a driver and shards on hosts of their own."""
     with hosts(1 + WORKERS + shards, megabits):
         command = [*inside(0), sys.executable, "-m", "benchmarks.scale.shards", "--driver"]
-        given = [str(shards), str(nbytes), str(seconds)]
+        given = [str(shards), str(nbytes), str(seconds), str(compute)]
         done = subprocess.run(
             [*command, *given], capture_output=True, text=True, timeout=600, check=False
         )
@@ -228,6 +239,6 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--role"]:
         play(pickle.load(sys.stdin.buffer))
     elif sys.argv[1:2] == ["--driver"]:
-        print(serve(int(sys.argv[2]), int(sys.argv[3]), float(sys.argv[4])))
+        print(serve(int(sys.argv[2]), int(sys.argv[3]), *map(float, sys.argv[4:6])))
     else:
         program(run, __doc__)

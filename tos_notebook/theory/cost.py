@@ -22,6 +22,7 @@ def cost(
     latency: float = LATENCY,
     bandwidth: float = BANDWIDTH,
     slowest: float = 1.0,
+    shards: int | Sequence[int] = (2, 4),
 ) -> Costs:
     """Return what each way of training costs, by formulas; nothing is measured.
 
@@ -51,11 +52,16 @@ def cost(
         of its memory instead.
     slowest : float
         How many times as long the slowest worker takes for a batch, at least 1.
+    shards : int or sequence of int
+        How many shards of the parameters to compare with the driver alone, each at least 1; or
+        several such numbers. Each shard has a host and a link of its own, and takes a slot of
+        Spark that no worker has then. On one host alone, shards share its memory, too.
 
     Returns
     -------
     Costs
-        ``ps asp``, ``ps bsp``; ``allreduce:star``, ``allreduce:ring``, ``allreduce:direct``,
+        ``ps asp``; ``ps:shards=2`` and ``ps:shards=4``, asynchronous, too; ``ps bsp``;
+        ``allreduce:star``, ``allreduce:ring``, ``allreduce:direct``,
         ``allreduce:halving`` and ``allreduce:two_level``, of gradients;
         ``allreduce:parameters/10`` for a `sync_interval` of 10, by the fastest algorithm among
         workers; and ``treeaggregate``. All times are for one batch of each worker.
@@ -91,7 +97,7 @@ def cost(
         f"worker{'s' * (cluster.n > 1)}{placed}, "
         f"{1e3 * batch_seconds:.3g} ms for a batch of {batch_size}; links of "
         f"{bandwidth / 1e6:,.4g} MB/s and {1e3 * latency:.3g} ms",
-        cluster.ways(at_least_one("sync_interval", sync_interval)),
+        cluster.ways(at_least_one("sync_interval", sync_interval), _shards(shards)),
     )
 
 
@@ -118,3 +124,8 @@ def _workers(value: Any) -> int | tuple[int, ...]:
     if not value:
         raise ConfigError("workers: expected how many there are on each host, got none.")
     return tuple(at_least_one("workers", count) for count in value)
+
+
+def _shards(value: Any) -> list[int]:
+    counts = value if isinstance(value, list | tuple) else [value]
+    return sorted({at_least_one("shards", count) for count in counts})

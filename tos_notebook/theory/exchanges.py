@@ -5,33 +5,48 @@ P bytes of parameters, n workers, H batches of b rows between two exchanges, t s
 byte takes through a link in one direction, and in an addition. The slowest worker takes s times
 as long as the others.
 
-Where no worker waits, an exchange takes E = 2α + 2Pβ + Pγ. The driver's link carries one push at a
-time, for D = P max(β, γ). So all workers together exchange at most 1/D times a second, and at most
-as often as they would if each were alone, n / (Ht + E): the asymptotic bounds of a closed network
-of queues (Denning and Buzen 1978, "The operational analysis of queueing network models", ACM
-Computing Surveys 10(3)). They meet at n* = (Ht + E) / D workers. What the second bound is above the
-first, workers wait.
+A server is the driver, or S shards. It merges, decrypts and encrypts a byte in σ = γ + 2τ seconds
+on each of c cores; in the memory of one host nothing is encrypted, and σ is γ. Where no worker
+waits, an exchange takes E = 2α + 2Pβ + Pσ through the driver, and E = 4α + 2Pβ + Pσ/S through
+shards: the worker's own link carries all parts, and the worker asks the driver, too.
 
-Where all wait for each other, a round takes sHt and the time of the reduction. Through the driver
-n* = (Ht + 2α) / (2Pβ + Pγ): from there on the exchange takes longer than the computing.
+All workers together exchange as often as the customers of a closed network of queues come round;
+see `tos_notebook.theory.queues`. Training and messages delay each worker. The links to servers,
+those from servers, and the cores of each server are queues. What a round takes longer than Ht + E,
+a worker waits. Servers exchange at most once in D = P max(β/S, σ/(Sc)) seconds. The asymptotic
+bounds meet at n* = (Ht + E) / D workers.
+
+Where all wait for each other, a round takes sHt and the time of the reduction; a byte that leaves a
+host takes 2τ more, through the driver on min(n, c) cores. There
+n* = (Ht + 2α) / (2Pβ + Pγ + 2Pτ/c): from there on the exchange takes longer than the computing.
 """
 
 from __future__ import annotations
 
 import html
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..common.checks import did_you_mean
 from ..errors import ConfigError
 from ..reduction.costs import DELTA, GAMMA, costs
+from .queues import Station, throughput
 
 LATENCY = 1e-4
 """Seconds that a message takes in a usual cluster."""
 
 BANDWIDTH = 1.25e9
 """Bytes a second, of 10 Gb/s."""
+
+SHARDS = "ps:shards="
+"""How the ways begin that have shards; then follows how many."""
+
+TAU = 1 / 2e9
+"""Seconds that a processor takes to encrypt a byte, or to decrypt it."""
+
+SERVER_CORES = 2
+"""Cores of the driver, and of each shard, that merge and encrypt."""
 
 AMONG_WORKERS = ("ring", "direct", "halving", "two_level")
 """Algorithms of all-reduce that leave the driver out."""
@@ -50,17 +65,19 @@ class Cost:
     exchange: float
     """Seconds in which its bytes travel and are added."""
     wait: float
-    """Seconds in which it waits for the driver's link, or for other workers."""
+    """Seconds in which it waits for the driver or shards, or for other workers."""
     merge: float
-    """Seconds in which the driver adds what all workers bring; a part of the time above."""
+    """Seconds in which the driver adds what all workers bring, or each shard its part."""
     driver: float
-    """Bytes a second that the driver's link carries, in each direction."""
+    """Bytes a second that the driver's link carries, in each direction; with shards, that of each
+    shard."""
     utilization: float
-    """Of the driver's link: that by its bandwidth."""
+    """Of that link: these bytes by its bandwidth."""
     worker: float
     """Bytes a second that each worker sends, and receives; with two_level a leader, to others."""
     saturated_at: float
-    """n*, the workers from which on the driver is the limit; infinite where it carries nothing."""
+    """n*, the workers from which on the driver or its shards are the limit; infinite where workers
+    exchange among themselves."""
     rows_per_second: float
     """Of all workers together."""
 
@@ -181,20 +198,37 @@ class Cluster:
     @property
     def _link(self) -> float:
         """Return the bytes a second of each link."""
-        alone = isinstance(self.workers, tuple) and len(self.workers) == 1
-        return 1 / DELTA if alone else self.bandwidth
+        return 1 / DELTA if self._alone else self.bandwidth
 
-    def ways(self, every: int) -> tuple[Cost, ...]:
+    @property
+    def _alone(self) -> bool:
+        """Return whether workers share one host with the driver."""
+        return isinstance(self.workers, tuple) and len(self.workers) == 1
+
+    @property
+    def _serving(self) -> float:
+        """Return σ."""
+        return GAMMA + self._crypto
+
+    @property
+    def _crypto(self) -> float:
+        """Return 2τ; 0 where processes share memory."""
+        return 0.0 if self._alone else 2 * TAU
+
+    def ways(self, every: int, shards: Sequence[int] = ()) -> tuple[Cost, ...]:
         """Return what each way costs.
 
         Parameters
         ----------
         every : int
             Batches between two exchanges, where workers do not exchange after each.
+        shards : sequence of int
+            How many there might be.
         """
         names = [f"allreduce:{each}" for each in ("star", *AMONG_WORKERS)]
         return (
             self.way("ps asp", every),
+            *(self.way(f"{SHARDS}{count}", every) for count in shards),
             self.way("ps bsp", every),
             *(self.way(name, 1) for name in names),
             self.way(f"allreduce:parameters/{every}", every),
@@ -204,7 +238,9 @@ class Cluster:
     def way(self, name: str, every: int) -> Cost:
         """Return what one way costs, by its name; of ``allreduce:`` the fastest among workers."""
         if name == "ps asp":
-            return self._asynchronous(every)
+            return self._asynchronous(name, every, 1, 2 * self.alpha)
+        if name.startswith(SHARDS):
+            return self._asynchronous(name, every, int(name.removeprefix(SHARDS)), 4 * self.alpha)
         kind, _, algorithm = name.partition(":")
         if kind != "allreduce":
             return self._together(name, "star", every)
@@ -212,29 +248,41 @@ class Cluster:
             return self._together(name, algorithm, every)
         return min((self._together(name, a, every) for a in AMONG_WORKERS), key=lambda w: w.step)
 
-    def _asynchronous(self, every: int) -> Cost:
-        alone = 2 * self.alpha + self.nbytes * (2 / self._link + GAMMA)
-        busy = self.nbytes * max(1 / self._link, GAMMA)
-        training = every * self.t
+    def _asynchronous(self, name: str, every: int, servers: int, messages: float) -> Cost:
+        # The shards of one host share its memory, and are no faster than one.
+        links = 1 if self._alone else servers
+        link, serving = self.nbytes / self._link, self.nbytes * self._serving / servers
+        alone, training = messages + 2 * link + serving, every * self.t
         free = (self.n - 1) / (training + alone) + 1 / (self.slowest * training + alone)
-        each = self.n / free
+        own = self.n / free - alone
+        stations = [
+            Station(own + messages, math.inf),
+            *2 * (Station(link, links),),
+            Station(serving, SERVER_CORES),
+        ]
+        wait = self.n / throughput(self.n, stations) - own - alone
+        busy = max(link / links, serving / SERVER_CORES)
         return self._cost(
-            "ps asp",
+            name,
             every,
-            (each - alone, alone, max(0.0, self.n * busy - each)),
+            (own, alone, max(0.0, wait)),
             through_driver=True,
             sent=self._sent("star"),
             saturated_at=(training + alone) / busy,
+            servers=servers,
         )
 
     def _together(self, name: str, algorithm: str, every: int) -> Cost:
         reducing = costs(self.n, self.nbytes, self.alpha, self.bandwidth, self._hosts)
         # Leaders that have no others on their hosts are a ring.
+        star = algorithm == "star"
         exchange = reducing.get(algorithm, reducing["ring"])
+        exchange += self._crypto * (
+            self.n / min(self.n, SERVER_CORES) * self.nbytes if star else self._sent(algorithm)
+        )
         longer = every * self.t * (self.slowest - 1)
         training, waiting = every * self.t + longer / self.n, longer * (self.n - 1) / self.n
-        star = algorithm == "star"
-        adding = self.nbytes * (2 / self._link + GAMMA)
+        adding = self.nbytes * (2 / self._link + GAMMA + self._crypto / SERVER_CORES)
         return self._cost(
             name,
             every,
@@ -265,9 +313,10 @@ class Cluster:
         through_driver: bool,
         sent: float,
         saturated_at: float,
+        servers: int = 1,
     ) -> Cost:
         compute, exchange, wait = seconds
-        round_trip, each = sum(seconds), self.n * self.nbytes if through_driver else 0
+        round_trip, each = sum(seconds), self.n * self.nbytes / servers if through_driver else 0.0
         return Cost(
             name,
             every,

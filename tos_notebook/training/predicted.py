@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from statistics import fmean
 from typing import TYPE_CHECKING
@@ -15,15 +15,15 @@ from ..strategies.base import Strategy
 from ..strategies.ps.strategy import ParameterServer
 from ..telemetry.pace import Paces
 from ..theory import BANDWIDTH, LATENCY, Gauge, gauges
-from ..theory.exchanges import Cluster, Cost
+from ..theory.exchanges import SHARDS, Cluster, Cost
 from .parts import RunParts
 from .shared_cores import shared_cores
 
 if TYPE_CHECKING:
     import pandas as pd
 
-PEERS = "driver", "other workers"
-"""With whom a worker exchanges."""
+SHARDS_TRIED = (2, 4)
+"""How many shards of the parameters are compared with what a run has."""
 
 LOCAL_LATENCY = 3e-5
 """Seconds that a message takes between two processes of one host."""
@@ -77,18 +77,20 @@ def _of_exchanges(parts: RunParts, strategy: Strategy, paces: Paces) -> Iterator
     busier = [max(w.bytes_up, w.bytes_down) / w.interval for w in paces.workers if w.interval]
     link = fmean(busier) / 1e6 if busier else math.nan
     among = name.startswith("allreduce:") and name != "allreduce:star"
+    server = "shard" if strategy.tasks else "driver"
     yield Gauge(
-        "driver's link (MB/s)",
+        f"{server}'s link (MB/s)",
         math.nan if way is None else way.driver / 1e6,
-        math.nan if among else link * paces.at_once,
-        "what the driver's link carries in its busier direction; predicted without a codec"
+        math.nan if among else link * paces.at_once / max(1, strategy.tasks),
+        f"what the {server}'s link carries in its busier direction; predicted without a codec"
         + ", and without the copies that it gets of what workers exchange" * among,
     )
+    partner = "other workers" if among else server
     yield Gauge(
         "worker's link (MB/s)",
         math.nan if way is None else way.worker / 1e6,
         link,
-        f"the same of each worker; measured is its exchange with the {PEERS[among]}"
+        f"the same of each worker; measured is its exchange with the {partner}"
         + ", of which those that share memory send signals alone" * among,
     )
     rates = [w.samples / w.interval for w in paces.workers if w.interval]
@@ -103,16 +105,18 @@ def _of_exchanges(parts: RunParts, strategy: Strategy, paces: Paces) -> Iterator
         "saturating workers",
         math.nan if way is None else way.saturated_at,
         math.nan,
-        f"from so many on the driver is the limit: over {network}",
+        f"from so many on the {server} is the limit: over {network}",
     )
     # A batch of tree aggregation is a whole sample, which others do not have.
     if cluster is not None and name != "treeaggregate":
-        yield from _others(cluster, name, every, most)
+        yield from _others(cluster, name, every, most, SHARDS_TRIED if paces.remote else ())
 
 
-def _others(cluster: Cluster, name: str, every: int, most: float) -> Iterator[Gauge]:
+def _others(
+    cluster: Cluster, name: str, every: int, most: float, shards: Sequence[int]
+) -> Iterator[Gauge]:
     """Yield how fast all would train by each of the other ways, batches being what they are."""
-    for way in cluster.ways(every if every > 1 else ParameterServer.sync_interval):
+    for way in cluster.ways(every if every > 1 else ParameterServer.sync_interval, shards):
         present = (way.name, way.sync_interval) == (name, every)
         if not present and way.name != "treeaggregate":
             meaning = f"of all workers together, if they exchanged {_often(way.sync_interval)}"
@@ -193,7 +197,9 @@ def _name(parts: RunParts, strategy: Strategy) -> str:
     if "graph" in strategy.needs:
         return name
     if not settings.strategy.lockstep:
-        return "ps bsp" if settings.sync.barrier else "ps asp"
+        if settings.sync.barrier:
+            return "ps bsp"
+        return f"{SHARDS}{strategy.tasks}" if strategy.tasks else "ps asp"
     if name == "treeaggregate":
         return name
     algorithm = getattr(strategy, "algorithm", "star")

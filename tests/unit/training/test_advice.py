@@ -279,7 +279,8 @@ def test_what_other_strategies_would_train_stands_below() -> None:
     found = run.theory()
     others = found[found.index.str.startswith("rows a second by ")]
     assert [*others.index.str.removeprefix("rows a second by ")] == [
-        *("ps asp", "ps bsp", "allreduce:star", "allreduce:direct", "allreduce:halving"),
+        *("ps asp", "ps:shards=2", "ps:shards=4", "ps bsp"),
+        *("allreduce:star", "allreduce:direct", "allreduce:halving"),
         *("allreduce:two_level", "allreduce:parameters/10"),
     ]
     assert others["measured"].isna().all()
@@ -299,6 +300,16 @@ def test_predictions_are_for_the_algorithm_that_auto_has_chosen() -> None:
     found = run.theory()
     assert "by allreduce:direct" in found.loc["rows a second", "meaning"]
     assert "rows a second by allreduce:direct" not in found.index
+
+
+def test_a_run_with_shards_is_predicted_as_one_and_each_shards_link_is_measured() -> None:
+    run = Facts(ParameterServer(shards=2))
+    run.tell(60, half(0.5), half(0.5), workers=2, steps=10, samples=100, bytes_up=80, bytes_down=60)
+    found = run.theory()
+    assert "by ps:shards=2, after" in found.loc["rows a second", "meaning"]
+    assert found.loc["shard's link (MB/s)", "measured"] == pytest.approx(80e-6, rel=0.05)
+    assert "rows a second by ps:shards=4" in found.index
+    assert "rows a second by ps:shards=2" not in found.index
 
 
 def test_a_run_of_model_averages_is_predicted_by_its_interval() -> None:
