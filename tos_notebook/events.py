@@ -297,7 +297,7 @@ class LabelsSkewed(Event):
 
 @dataclass(slots=True)
 class JobRestarted(Event):
-    """A Spark job lost its workers; it starts again behind the last batch that was committed."""
+    """A Spark job lost workers or a shard; it starts again behind the last batch that counts."""
 
     restarts: int
     """Of jobs in a row that ended soon after they had started, this one included."""
@@ -306,11 +306,34 @@ class JobRestarted(Event):
     delay: float
     """Seconds until it starts."""
     reason: str
+    what: str = "its workers"
+    """What was lost."""
 
     def __str__(self) -> str:
         when = f"in {self.delay:g} s" if self.delay else "at once"
         count = f"{self.restarts} of at most {self.limit} restarts in a row"
-        return f"The Spark job lost its workers and restarts {when} ({count}): {self.reason}"
+        return f"The Spark job lost {self.what} and restarts {when} ({count}): {self.reason}"
+
+
+@dataclass(slots=True)
+class ParametersRestored(Event):
+    """Shards of the parameters were lost; the run continues from its last copy in memory.
+
+    Milestones of later versions do not count any more, and their batches are trained again.
+    """
+
+    version: int
+    """Of the copy."""
+    milestones: int
+    """How many do not count."""
+    samples: int
+    steps: int
+    """Optimizer steps, of all workers together."""
+    reason: str
+
+    def __str__(self) -> str:
+        again = f"{self.samples:,} rows are trained again" if self.samples else "no row is lost"
+        return f"The run continues from its last copy in memory; {again}: {self.reason}"
 
 
 @dataclass(slots=True)

@@ -102,6 +102,8 @@ class History:
                 self._present.add(event.partition)
             elif isinstance(event, events.WorkerLost | events.WorkerFailed):
                 self._present.discard(event.partition)
+            elif isinstance(event, events.ParametersRestored):
+                self._withdraw(event.version)
             elif isinstance(event, events.RunResumed | events.Repartitioned):
                 # Those of the process before, or of the layout.
                 self._present.clear()
@@ -246,6 +248,25 @@ class History:
                 kept.extend(values)
         for metric in self._metrics.values():
             metric.extend([math.nan] * (rows + len(recent) - len(metric)))
+
+    def after(self, version: int) -> tuple[int, int, int]:
+        """Return milestones, samples and steps of later versions."""
+        with self._lock:
+            self._file()
+            late = np.array(self._columns["version"]) > version
+            samples, steps = (
+                int(np.array(self._columns[name])[late].sum()) for name in ("samples", "steps")
+            )
+            return int(late.sum()), samples, steps
+
+    def _withdraw(self, version: int) -> None:
+        """Forget milestones of later versions: their batches are trained again."""
+        self._file()
+        kept = np.nonzero(np.array(self._columns["version"], np.int64) <= version)[0].tolist()
+        if len(kept) < len(self._columns["version"]):
+            for column in [*self._columns.values(), *self._metrics.values()]:
+                left: Any = [column[row] for row in kept]
+                column[:] = left if isinstance(column, list) else array(column.typecode, left)
 
     def _metric(self, name: str, rows: int) -> array[float] | None:
         if name not in self._named and len(self._named) == MOST_METRICS:

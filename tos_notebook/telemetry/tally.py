@@ -12,6 +12,7 @@ from ..events import (
     SLOTS,
     Event,
     MilestoneCommitted,
+    ParametersRestored,
     Repartitioned,
     RunFinished,
     RunResumed,
@@ -241,6 +242,8 @@ class Tally:
             self.lost.clear()
         elif isinstance(event, RunFinished):
             self.lost.clear()
+        elif isinstance(event, ParametersRestored):
+            self._withdraw(event)
         elif isinstance(event, Stalled):
             if event.cause.startswith(SLOTS) and not self._joined:
                 self._queued = self._begun
@@ -338,6 +341,15 @@ class Tally:
         self._worker(event).milestone(event)
         if self.lockstep:
             self.links.add(event)
+
+    def _withdraw(self, event: ParametersRestored) -> None:
+        self._milestones -= event.milestones
+        self._samples -= event.samples
+        self._steps -= event.steps
+        self._recent.clear()
+        self._steady.clear()
+        # The rate begins again, as it does where another process continues.
+        self._first, self._before = None, self._samples
 
     def _worker(
         self, event: MilestoneCommitted | WorkerJoined | WorkerLost | WorkerFailed

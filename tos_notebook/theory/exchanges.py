@@ -260,7 +260,7 @@ class Cluster:
             *2 * (Station(link, links),),
             Station(serving, SERVER_CORES),
         ]
-        wait = self.n / throughput(self.n, stations) - own - alone
+        wait = self.n / throughput(self.n, stations) - own - alone if self.n > 1 else 0.0
         busy = max(link / links, serving / SERVER_CORES)
         return self._cost(
             name,

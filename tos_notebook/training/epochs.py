@@ -34,9 +34,10 @@ from ..errors import (
 )
 from ..events import CommandApplied, CommandLapsed, Event, JobRestarted, Repartitioned, RowsSkipped
 from ..steering.machine import ONWARD, Command
-from ..steering.restarts import FRUITLESS, LIMIT, Recoveries, Restarts
+from ..steering.restarts import LIMIT, Restarts
 from .fitting import require_slots
 from .iterations import Iterations
+from .recovered import Recovered
 from .run_plan import RunPlan
 from .swaps import Swaps
 
@@ -80,6 +81,7 @@ class Epochs:
         What the run is busy with.
     swaps : Swaps
         Of the strategy.
+    recovered : Recovered
     notes : tuple of str
         That Spark computes the rows again in each job; that jobs were lost and restarted.
     """
@@ -99,6 +101,7 @@ class Epochs:
         self.phase = Phase()
         self.notes: tuple[str, ...] = ()
         self.swaps = Swaps(training, publish)
+        self.recovered = Recovered(training, publish)
         self._lasting: tuple[str, ...] = ()
         self._sc = sc
         self._training = training
@@ -113,7 +116,6 @@ class Epochs:
         self._asked = plan.asked
         self._doing: Asked | None = None
         self._restarts = Restarts()
-        self._recoveries = Recoveries()
         self._restarted = 0
         self._kept = False
         self._rest = rest or training.wait_ending
@@ -253,8 +255,7 @@ class Epochs:
                 reason = str(error)
             if reason is None:
                 return False
-            row = self._recoveries.count(reason, self._training.parameters.version)
-            self._note_restart(reason, 0.0, row, FRUITLESS)
+            self.recovered.tell(reason)
             if self._training.lost is None:
                 return True
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 from collections.abc import Callable
 from dataclasses import replace
@@ -41,6 +42,9 @@ from .results.view import RunView
 from .run import Run
 from .run_plan import RunPlan
 from .run_request import RunRequest
+from .turns import in_turns
+
+logger = logging.getLogger(__name__)
 
 
 def probe(sc: Any, host: str, port: int) -> Callable[[RunView], object]:
@@ -169,7 +173,7 @@ def first_request(
         observers.sinks,
         came_in=None if first is came else came.partitions,
     )
-    _require_slots(request)
+    _require_slots(request, factory.options.strategy.tasks)
     if options.every is not None:
         make = partial(factory.checkpointer, request, options.every)
         request = replace(
@@ -211,17 +215,19 @@ def resumed_request(
         resumed,
         origin.came_in,
     )
-    _require_slots(request)
+    _require_slots(request, factory.options.strategy.tasks)
     return request
 
 
-def _require_slots(request: RunRequest) -> None:
-    """Refuse partitions that would have to wait, before anything is written."""
+def _require_slots(request: RunRequest, beside: int) -> None:
+    """Refuse partitions that would have to wait, before anything is written, or name them."""
     try:
         require_slots(request.settings, request.partitions, request.plan.slots)
     except ConfigError:
         request.first.close()
         raise
+    for note in in_turns(beside, request.partitions, request.plan.slots + beside):
+        logger.warning("Run %s: %s", request.run_id, note)
 
 
 def observers_of(factory: RunFactory, options: ObserverOptions, source: DataSource) -> Observers:

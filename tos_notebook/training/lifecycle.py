@@ -32,6 +32,7 @@ from .parts import RunParts
 from .results.held_model import HeldModel
 from .results.parameters import torn
 from .results.view import RunView
+from .turns import notes_of_jobs
 
 logger = logging.getLogger(__name__)
 
@@ -208,11 +209,10 @@ class Lifecycle:
         """See `Run.status`."""
         parts = self.parts
         observers = [note for observer in self.observers for note in observer.notes]
-        disabled = map(str, parts.bus.disabled)
-        own = *self.epochs.notes, *self.epochs.swaps.notes, *self._standstill.notes
-        training = *own, *parts.training.notes
+        own = *notes_of_jobs(parts, self.epochs, self.strategy), *self._standstill.notes
+        beside = *parts.training.notes, *observers, *map(str, parts.bus.disabled)
         kept = *parts.unsaved(), *torn(parts.training.parameters)
-        return *parts.source.notes, *training, *observers, *disabled, *kept, *self._told
+        return *parts.source.notes, *own, *beside, *kept, *self._told
 
     @property
     def progress(self) -> Progress:

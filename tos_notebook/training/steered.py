@@ -16,8 +16,9 @@ from ..strategies.base import Strategy
 from . import commands, swapping
 from .lifecycle import Lifecycle
 from .options import OPTIONS, also_named
-from .options.elsewhere import takes_settings
+from .options.elsewhere import sets
 from .parts import RunParts
+from .recovered import trained_after
 
 
 class SteeredRun:
@@ -27,6 +28,7 @@ class SteeredRun:
         self.parts = parts
         self.lifecycle = Lifecycle(parts)
         self.lifecycle.epochs.swaps.way_round = partial(swapping.detour, self.lifecycle)
+        self.lifecycle.epochs.recovered.trained_after = partial(trained_after, parts)
         self.chaos_log: tuple[Rule, ...] = ()
 
     @property
@@ -108,7 +110,7 @@ class SteeredRun:
         sync: str | SyncMode | None = None,
         sync_interval: int | None = None,
         codec: str | Codec | CodecPair | None = None,
-    ) -> None:
+    ) -> str:
         """Train by another strategy when the present epoch is done.
 
         Parameters, version and global step continue. The state of the optimizer does where both
@@ -123,9 +125,14 @@ class SteeredRun:
         sync : str or SyncMode, optional
         sync_interval : int, optional
             By default these three are those of the new strategy. They stay as they are where it is
-            the present one.
+            the present one, or a parameter server with other shards that takes the combiner.
         codec : str, Codec or CodecPair, optional
             The present one by default, where it fits.
+
+        Returns
+        -------
+        str
+            What is to be in force, and whether the present combiner does not fit.
 
         Raises
         ------
@@ -139,10 +146,10 @@ class SteeredRun:
             Nothing would change, no epoch follows, or the run is over.
         """
         wanted = {"combiner": combiner, "sync": sync, "sync_interval": sync_interval}
-        swapping.swap_strategy(self.lifecycle, strategy, wanted | {"codec": codec})
+        return swapping.swap_strategy(self.lifecycle, strategy, wanted | {"codec": codec})
 
     @also_named(OPTIONS["codec"], OPTIONS["partitions"])
-    @takes_settings
+    @sets
     def set(
         self,
         *,

@@ -17,6 +17,7 @@ from ..persist.described import rebuild
 from ..steering.machine import Command
 from ..strategies.allreduce.strategy import AllReduce
 from ..strategies.base import Strategy
+from ..strategies.ps.strategy import ParameterServer
 from ..strategies.registry import STRATEGIES, as_strategy
 from .commands import require_obeyed
 from .fitting import require_participants, require_samples
@@ -27,8 +28,8 @@ from .swaps import Method, Swap
 _numbers = itertools.count(1)
 
 
-def swap_strategy(run: Lifecycle, strategy: Any, wanted: Mapping[str, Any]) -> None:
-    """Ask for another strategy; see `Run.swap_strategy`.
+def swap_strategy(run: Lifecycle, strategy: Any, wanted: Mapping[str, Any]) -> str:
+    """Ask for another strategy; return what it will be. See `Run.swap_strategy`.
 
     Parameters
     ----------
@@ -46,7 +47,7 @@ def swap_strategy(run: Lifecycle, strategy: Any, wanted: Mapping[str, Any]) -> N
         chosen = _chosen(run, now, as_strategy(strategy), wanted)
         changes = _changes(chosen)
         settings = now.changed(**changes)
-        detail = _detail(chosen.strategy, settings)
+        detail = _detail(chosen.strategy, settings) + _left_out(now, settings, wanted)
         if "graph" in chosen.strategy.needs:
             raise ConfigError(
                 f"strategy: expected one that a run can swap to; got {chosen.strategy.name!r}, "
@@ -57,7 +58,7 @@ def swap_strategy(run: Lifecycle, strategy: Any, wanted: Mapping[str, Any]) -> N
             if swaps.asked is None:
                 raise _unchanged(run, detail)
             swaps.take_back(detail)
-            return
+            return detail
         _require_slots(run, chosen.strategy)
         run.epochs.require_room(settings)
         run.epochs.require_next()
@@ -69,6 +70,7 @@ def swap_strategy(run: Lifecycle, strategy: Any, wanted: Mapping[str, Any]) -> N
         swaps.ask(
             _swap(run, _method(run, chosen.strategy), changes, detail), run.epochs.require_next
         )
+        return detail
 
 
 def _require_slots(run: Lifecycle, strategy: Strategy) -> None:
@@ -135,12 +137,17 @@ def _chosen(
     shown = now.strategy.shown()
     given = {name: value for name, value in wanted.items() if value is not None}
     kept: dict[str, Any] = {"combiner": None, "sync": None, "sync_interval": None}
-    if strategy == run.strategy:
+    # Shards change where the parameters are, and nothing else.
+    if strategy == run.strategy or (
+        isinstance(strategy, ParameterServer) and isinstance(run.strategy, ParameterServer)
+    ):
         kept = {
             "combiner": shown.get("combiner"),
             "sync": now.sync,
             "sync_interval": now.sync_interval,
         }
+    if kept["combiner"] and "combiner" not in given and not _takes(strategy, now):
+        kept["combiner"] = None
     own = {"strategy": strategy, "codec": shown.get("codec", PLAIN), **kept, **given}
     try:
         return replace(run.parts.session, **own).checked()
@@ -148,6 +155,32 @@ def _chosen(
         if "codec" in given:
             raise
         return replace(run.parts.session, **own | {"codec": PLAIN}).checked()
+
+
+def _takes(strategy: Strategy, now: Settings) -> bool:
+    """Return whether a parameter server can merge by the present combiner."""
+    own = strategy.settings(now.strategy.shown()["combiner"], PLAIN)
+    try:
+        own.check(now.sync, now.sync_interval)
+    except ConfigError:
+        return False
+    return True
+
+
+def _left_out(now: Settings, settings: Settings, wanted: Mapping[str, Any]) -> str:
+    """Return that the present combiner does not fit, if that is why there is another one."""
+    before, after = (each.strategy.shown().get("combiner") for each in (now, settings))
+    if (
+        None
+        in (
+            before,
+            after,
+        )
+        or wanted["combiner"] is not None
+        or before == after
+    ):
+        return ""
+    return f"; {after.name} takes the place of combiner {before.name}, which does not fit"
 
 
 def _changes(chosen: CheckedOptions) -> Mapping[str, Any]:

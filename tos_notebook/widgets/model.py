@@ -175,6 +175,7 @@ class RunModel:
             events.StallEnded: self._moves_again,
             events.StateChanged: self._moved,
             events.RunResumed: self._resumed,
+            events.ParametersRestored: self._restored,
             events.RunFinished: self._end,
             **self._timeline.handlers,
         }
@@ -193,6 +194,10 @@ class RunModel:
         self._workers.leave()
         self._figures.resumed()
         self._timeline.say(time, "info", f"resumed from checkpoint {event.checkpoint}")
+
+    def _restored(self, event: events.ParametersRestored, time: float) -> None:
+        self._figures.resumed()
+        self._timeline.say(time, "warning", str(event))
 
     def _milestone(self, event: events.MilestoneCommitted, time: float) -> None:
         row = self._workers.row(event, self._tally.workers)

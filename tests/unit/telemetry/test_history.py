@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.telemetry.samples import joined, lost, milestone, started
-from tos_notebook.events import Event, Repartitioned, RunResumed, Validated
+from tos_notebook.events import Event, ParametersRestored, Repartitioned, RunResumed, Validated
 from tos_notebook.steering.status import Progress
 from tos_notebook.telemetry.history import History
 
@@ -229,3 +229,18 @@ def test_a_metric_may_be_named_as_the_column_of_another() -> None:
 def test_names_of_metrics_without_end_do_not_fill_the_memory() -> None:
     frame = history(*(milestone(metrics={f"metric {n}": 1.0}) for n in range(400))).frame()
     assert sum(name.startswith("metric ") for name in frame.columns) == 256
+
+
+def test_what_a_return_to_a_copy_has_taken_away_does_not_count() -> None:
+    """Milestones 3 and 4 are trained again: rows, sums and progress are as if they had not been."""
+    history = History()
+    for number in range(1, 5):
+        history(milestone(float(number), version=number, samples=10, steps=2, metrics={"acc": 1.0}))
+    assert history.after(2) == (2, 20, 4)
+    history(ParametersRestored(5.0, 2, *history.after(2), "A shard was lost."))
+    assert len(history) == 2
+    totals = history.totals()
+    assert (totals.milestones, totals.samples) == (2, 20)
+    history(milestone(6.0, version=3, samples=10, steps=2))
+    assert history.frame()["version"].tolist() == [1, 2, 3]
+    assert history.totals().milestones == 3

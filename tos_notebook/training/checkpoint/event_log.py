@@ -13,7 +13,7 @@ import numpy as np
 from ... import events as kinds
 from ...common.arrays import Array
 from ...errors import CheckpointError
-from ...events import Event, MilestoneCommitted
+from ...events import Event, MilestoneCommitted, ParametersRestored
 from ...persist.sealed import Sealed
 from ...persist.values import require_plain
 
@@ -21,9 +21,9 @@ _KINDS: dict[str, type[Event]] = {
     name: getattr(kinds, name)
     for name in (
         "CommandAccepted", "CommandApplied", "CommandLapsed", "EpochFinished", "JobRestarted",
-        "LabelsSkewed", "PartitionFinished", "Repartitioned", "RowsSkipped", "RunResumed",
-        "RunStarted", "StrategySwapped", "UpdateSkipped", "Validated", "ValidationFailed",
-        "WorkerFailed", "WorkerJoined", "WorkerLost",
+        "LabelsSkewed", "ParametersRestored", "PartitionFinished", "Repartitioned", "RowsSkipped",
+        "RunResumed", "RunStarted", "StrategySwapped", "UpdateSkipped", "Validated",
+        "ValidationFailed", "WorkerFailed", "WorkerJoined", "WorkerLost",
     )
 }  # fmt: skip
 """Kept besides milestones, in full: there are few of them."""
@@ -50,19 +50,23 @@ class Record:
     def __init__(self) -> None:
         self.milestones = 0
         self._lock = threading.Lock()
-        self._events: list[Event] = []
+        # Each with the version from which on a center has it.
+        self._events: list[tuple[int, Event]] = []
 
     def __call__(self, event: Event) -> None:
         """Take one event in, if it is of a kind that history is made of."""
         if isinstance(event, MilestoneCommitted) or type(event).__name__ in _KINDS:
             with self._lock:
-                self._events.append(event)
+                if isinstance(event, ParametersRestored):
+                    # Milestones that do not count are told before that, and never after it.
+                    self._events = [(min(v, event.version), e) for v, e in self._events]
+                self._events.append((_version(event), event))
 
     def take(self, version: int) -> list[Event]:
         """Return, and forget, what belongs to a center: not the milestones after it."""
         with self._lock:
-            taken = [e for e in self._events if _version(e) <= version]
-            self._events = [e for e in self._events if _version(e) > version]
+            taken = [event for own, event in self._events if own <= version]
+            self._events = [(own, event) for own, event in self._events if own > version]
         self.milestones += _milestones(taken)
         return taken
 
@@ -70,7 +74,7 @@ class Record:
         """Undo `take`: what was taken could not be written."""
         self.milestones -= _milestones(events)
         with self._lock:
-            self._events = [*events, *self._events]
+            self._events = [*((0, event) for event in events), *self._events]
 
 
 def _milestones(events: Sequence[Event]) -> int:

@@ -27,6 +27,12 @@ _SESSION, _RUN = _known(SessionOptions), _known(RunOptions, ObserverOptions)
 _SET = {*(each.name for each in ACTIONS[Command.SET].arguments), "combiner", "partitions"}
 """What `Run.set` takes."""
 
+_SWAPPED: Mapping[str, str] = {
+    "shards": "comes with a strategy, at the end of the epoch: "
+    "run.swap_strategy('ps:shards=2'), or %tos_strategy ps:shards=2.",
+    "strategy": "changes at the end of the epoch: run.swap_strategy(...).",
+}
+
 _COMPILED = "belongs to the model: model.compile({name}=...)."
 
 _WEIGHTS = (
@@ -94,17 +100,6 @@ def of_start(name: str) -> str:
     return _of_fit(name) or in_words(name)
 
 
-def takes_settings(function: Function) -> Function:
-    """Let `Run.set` say what becomes of an option that it does not take."""
-    return with_known_options(function, _of_set)
-
-
-def _of_set(name: str) -> str:
-    if name == "strategy":
-        return "is changed by run.swap_strategy(...)."
-    return "stays as it is while a run trains." if name in _SESSION or name in _RUN else ""
-
-
 def of_resume(name: str) -> str:
     """Return where a name belongs that `tos_notebook.resume` does not take."""
     return _of_fit(name) or in_words(name)
@@ -113,6 +108,18 @@ def of_resume(name: str) -> str:
 def evaluates(function: Function) -> Function:
     """Let a function that evaluates say where words of other libraries belong."""
     return with_known_options(function, _of_evaluate)
+
+
+def sets(function: Function) -> Function:
+    """Let `Run.set` say what becomes of an option that it does not take."""
+    return with_known_options(function, of_set)
+
+
+def of_set(name: str) -> str:
+    """Return how an option is changed, if at all, that `Run.set` does not take."""
+    if name in _SWAPPED:
+        return _SWAPPED[name]
+    return "stays as it is while a run trains." if name in _SESSION or name in _RUN else ""
 
 
 def _of_evaluate(name: str) -> str:

@@ -38,6 +38,7 @@ from tos_notebook.events import (
     CheckpointWritten,
     Event,
     MilestoneCommitted,
+    ParametersRestored,
     RunStarted,
     WorkerJoined,
 )
@@ -525,6 +526,19 @@ def test_a_summary_counts_the_milestones_of_steps_that_all_have_made_together() 
     assert record.milestones == 0
     record.take(2)
     assert record.milestones == 6
+
+
+def test_milestones_that_do_not_count_are_never_told_after_the_return_to_a_copy() -> None:
+    """Else a resumed run would count them, since nothing takes them away any more."""
+    record = Record()
+    for version in (1, 2, 3):
+        record(milestone(version=version))
+    returned = ParametersRestored(9.0, 1, 2, 8, 4, "A shard was lost.")
+    record(returned)
+    record(milestone(version=2))
+    taken = record.take(2)
+    assert [getattr(e, "version", 0) for e in taken] == [1, 2, 3, 1, 2]
+    assert taken[3] == returned
 
 
 def test_checkpoints_come_by_milestones_and_one_at_the_end(scene: Scene) -> None:
