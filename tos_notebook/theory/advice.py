@@ -10,12 +10,16 @@ from typing import NamedTuple
 
 from ..reduction.costs import GAMMA, costs
 from .exchanges import LATENCY
+from .queues import Station, throughput
 
 GIVE = 1.2
 """An advice is given where it trains so many times as many rows."""
 
 KEEP = 1.1
 """It is withdrawn below this, and not at `GIVE`: else it would come and go with every look."""
+
+BISECTIONS = 30
+"""By which the time of a push through a link is found."""
 
 
 class WorkerTimes(NamedTuple):
@@ -108,19 +112,64 @@ def among_workers(
     return Change(to, _rate(later) / _rate(workers), _exchange(workers))
 
 
+def in_shards(workers: Sequence[WorkerTimes], now: int) -> tuple[int, Change]:
+    """Return how many shards of the parameters workers need that do not wait for each other.
+
+    Each shard and each worker has a link of its own, and all links are alike. The time that a push
+    takes through one is that by which workers exchange as long as was measured; see
+    `tos_notebook.theory.queues`. There are as many shards as the workers would need to be half of
+    those that saturate them, and no more than workers.
+
+    Parameters
+    ----------
+    workers : sequence of WorkerTimes
+    now : int
+        Shards that there are; 0 for the driver alone.
+
+    Returns
+    -------
+    int
+        Shards.
+    Change
+        What they would bring; its `to` has no further options.
+    """
+    n, training = len(workers), fmean(w.busy + w.wait for w in workers)
+    rate = n / (training + fmean(w.exchange for w in workers))
+    servers = max(1, now)
+
+    def pushes(link: float, count: int) -> float:
+        return throughput(n, [Station(training, math.inf), *2 * (Station(link, count),)])
+
+    low, high = 0.0, fmean(w.exchange for w in workers) / 2
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if pushes(middle, servers) > rate else (low, middle)
+    wanted = min(n, math.ceil(2 * n * high / (training + 2 * high))) if high else 1
+    whose = "The links of the shards are" if now else "The driver's link is"
+    full = min(1.0, rate * high / servers)
+    cause = f"{_exchange(workers)} {whose} busy for {100 * full:.0f} % of the time."
+    gain = pushes(high, wanted) / rate if wanted > servers else 1.0
+    return wanted, Change(f"strategy='ps:shards={wanted}'", gain, cause)
+
+
 def together(
-    workers: Sequence[WorkerTimes], to: str, algorithm: str, nbytes: int, hosts: Sequence[int]
+    workers: Sequence[WorkerTimes],
+    to: str,
+    algorithm: str,
+    nbytes: int,
+    hosts: Sequence[int],
+    servers: int = 1,
 ) -> Change:
     """Return what an algorithm among workers would bring instead of a parameter server.
 
     All wait for the slowest then. The bandwidth is that by which workers that do not wait for
     each other exchange as long as was measured; see `tos_notebook.theory.exchanges`. Parameters
-    are those of `among_workers`.
+    are those of `among_workers`, and how many shards the parameter server has, or 1.
     """
     n, measured = sum(hosts), fmean(w.exchange for w in workers)
     busy = fmean(w.busy for w in workers)
     alone = (measured - 2 * LATENCY - nbytes * GAMMA) / (2 * nbytes)
-    saturated = (busy + measured) / (n * nbytes)
+    saturated = servers * (busy + measured) / (n * nbytes)
     then = _reduction(algorithm, nbytes, hosts, max(0.0, min(alone, saturated)))
     slowest = max(w.busy for w in workers)
     later = [w._replace(exchange=then, wait=max(w.wait, slowest - w.busy)) for w in workers]

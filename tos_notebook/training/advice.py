@@ -10,17 +10,21 @@ from typing import Any
 from ..blocks.source import DataSource
 from ..coordination.settings import Settings
 from ..errors import TosError
+from ..readable import counted
 from ..steering.machine import Command
 from ..steering.sync import ASP
 from ..strategies.base import Strategy
+from ..strategies.ps.settings import ServerSettings
 from ..telemetry.pace import Paces
 from ..theory import AMONG_WORKERS
 from ..theory.advice import (
+    GIVE,
     Advisor,
     Change,
     WorkerTimes,
     among_workers,
     averaging,
+    in_shards,
     most_gain,
     seldom,
     together,
@@ -34,6 +38,9 @@ LEAST = 20
 
 LOCAL_STEPS = 10
 """Batches between two averages of parameters, where gradients are exchanged after each."""
+
+FEWEST = 3
+"""Workers from which on shards are advised. With two, it may be their own links that are slow."""
 
 LEAST_EACH = 3
 """And of each worker; those with fewer do not count."""
@@ -91,7 +98,8 @@ class _Changes:
         workers = [WorkerTimes(w.samples, w.busy, w.exchange, w.wait) for w in paces.workers]
         cores = shared_cores(self.parts, paces)
         most = math.inf if cores is None else most_gain(workers, paces.at_once, cores)
-        for change in self._without_limit(paces, workers):
+        found = [*self._without_limit(paces, workers)]
+        for change in [*found, *self._shards(paces, workers, found)]:
             yield replace(change, gain=min(change.gain, most))
 
     def _without_limit(self, paces: Paces, workers: Sequence[WorkerTimes]) -> Iterator[Change]:
@@ -125,7 +133,40 @@ class _Changes:
         if paces.remote and all_train and not settings.strategy.lockstep:
             to = f"strategy='allreduce:parameters/{settings.sync_interval}'"
             for name in AMONG_WORKERS:
-                yield together(workers, to, name, nbytes, paces.hosts)
+                yield together(workers, to, name, nbytes, paces.hosts, max(1, strategy.tasks))
+
+    def _shards(
+        self, paces: Paces, workers: Sequence[WorkerTimes], others: Sequence[Change]
+    ) -> Iterator[Change]:
+        """Yield what more shards would bring, and how many slots they need that are not there.
+
+        Slots that are not there are asked for only where nothing else would do.
+        """
+        now, parts, settings = self.strategy.tasks, self.parts, self.settings
+        apart = not settings.strategy.lockstep and not settings.sync.barrier
+        all_train = round(paces.at_once) >= len(workers) >= FEWEST
+        if not (paces.remote and apart and all_train):
+            return
+        count, change = in_shards(workers, now)
+        if count <= max(1, now) or not self._takes_shards(count):
+            return
+        slots = parts.plan.slots + parts.strategy.tasks
+        missing = self.source.partitions + count - slots
+        if missing <= 0:
+            yield change
+        elif all(other.gain < GIVE for other in others):
+            yield replace(change, to=f"{change.to} and {counted(missing, 'more slot')}")
+
+    def _takes_shards(self, count: int) -> bool:
+        """Whether shards can merge by the present combiner."""
+        settings, own = self.settings, self.settings.strategy
+        if not isinstance(own, ServerSettings):
+            return False
+        try:
+            replace(own, shards=count).check(settings.sync, settings.sync_interval)
+        except TosError:
+            return False
+        return Command.SWAP_STRATEGY in self.strategy.commands
 
     def _has_batches(self, count: int) -> bool:
         """Whether a partition has so many batches in an epoch, as far as that is known."""

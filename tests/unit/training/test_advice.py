@@ -10,12 +10,13 @@ import pytest
 
 from tests.unit.telemetry.samples import milestone
 from tos_notebook.codecs.pair import PLAIN
-from tos_notebook.combiners import Downpour
+from tos_notebook.combiners import Downpour, Median
 from tos_notebook.coordination.settings import Settings
 from tos_notebook.events import CommandAccepted
 from tos_notebook.steering.sync import as_sync
 from tos_notebook.strategies import AllReduce, ParameterServer, TreeAggregate
 from tos_notebook.telemetry.history import History
+from tos_notebook.theory.advice import WorkerTimes, in_shards
 from tos_notebook.training import predicted
 from tos_notebook.training.advice import LEAST, RunAdvisor
 
@@ -30,17 +31,21 @@ class Facts:
         sync_interval: int = 10,
         samples: int | None = None,
         nbytes: int = 800_000,
+        slots: int = 2,
+        partitions: int = 2,
+        combiner: Any = None,
     ) -> None:
         self.strategy = ParameterServer() if strategy is None else strategy
         self.history = History()
         together = isinstance(self.strategy, AllReduce | TreeAggregate)
         self.training = SimpleNamespace(settings=None, algorithm=None)
-        own = self.strategy.settings(None if together else Downpour(), PLAIN)
+        own = self.strategy.settings(None if together else combiner or Downpour(), PLAIN)
         self.training.settings = Settings(
             own, sync_interval, self.strategy.default_sync if together else as_sync(sync)
         )
         self.program = SimpleNamespace(layout=SimpleNamespace(nbytes=nbytes))
-        self.source = SimpleNamespace(samples=samples, partitions=2)
+        self.source = SimpleNamespace(samples=samples, partitions=partitions)
+        self.plan = SimpleNamespace(slots=slots)
         self.task = SimpleNamespace(host="driver", plan=SimpleNamespace(batch_size=10))
         self.advisor = RunAdvisor(self)  # type: ignore[arg-type]
         self._time = 0.0
@@ -204,6 +209,56 @@ def test_a_parameter_server_whose_link_is_the_limit_advises_to_leave_the_driver_
     found = str(run.advice())
     assert found.startswith("Exchange takes 90 % of each step. With strategy='allreduce:param")
     assert "about 3.0 times" in found
+
+
+def _apart(run: Facts, count: int, share: float, **common: Any) -> str:
+    """Let so many workers on hosts of their own exchange for a share of their time."""
+    run.tell(20 * count, *({**half(share), "host": str(n)} for n in range(count)), **common)
+    return str(run.advice())
+
+
+def _full(slots: int) -> Facts:
+    """Return a run whose driver's link is full, of eight workers of which one is slow."""
+    run = Facts(nbytes=100_000_000, samples=80, partitions=8, slots=slots)
+    others = ({**half(0.9), "host": str(n)} for n in range(7))
+    run.tell(160, *others, {"compute": 2.0, "exchange": 0.9, "host": "7"}, workers=8)
+    return run
+
+
+@pytest.mark.parametrize(("slots", "said"), [(16, "' the"), (9, "' and 2 more slots the")])
+def test_a_full_link_advises_shards_where_to_wait_for_a_slow_worker_would_not_pay(
+    slots: int, said: str
+) -> None:
+    """An epoch is shorter than the interval, so that it cannot exchange less."""
+    found = str(_full(slots).advice())
+    assert "% of each step. The driver's link is busy for 81 % of the time. With" in found
+    assert f"strategy='ps:shards=3{said} same workers would train about 1.7 times" in found
+
+
+@pytest.mark.parametrize(
+    ("count", "share", "wanted"), [(4, 1.0, 4), (8, 0.9, 6), (4, 0.7, 2), (16, 0.2, 0)]
+)
+def test_as_many_shards_are_advised_as_let_workers_exchange_freely(
+    count: int, share: float, wanted: int
+) -> None:
+    workers = count * [WorkerTimes(100, 1 - share, share, 0.0)]
+    shards, change = in_shards(workers, 0)
+    if wanted:
+        assert shards == pytest.approx(wanted, abs=1)
+        assert 1.2 < change.gain <= shards
+        more, then = in_shards(workers, shards)
+        assert more >= shards
+        assert then.gain >= 1
+    else:
+        assert change.gain < 1.2
+
+
+def test_shards_are_never_advised_on_one_host_or_to_a_combiner_of_whole_parameters() -> None:
+    run = Facts(samples=40, partitions=4)
+    run.tell(80, *({**half(0.95), "host": "a"} for n in range(4)), workers=4)
+    assert run.advice() is None
+    whole = Facts(samples=40, partitions=4, combiner=Median())
+    assert "shards" not in _apart(whole, 4, 0.95, workers=4)
 
 
 def test_advice_follows_a_swap_to_the_driver() -> None:
