@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it, vi } from "vitest";
 
-import { RunModel, type Worker } from "../src/view/model";
+import { RunModel, type Shard, type Worker } from "../src/view/model";
 import { WorkerTable } from "../src/view/table";
 import { buffers, parts, worker } from "./fakes";
 
@@ -44,6 +44,28 @@ describe("the table of workers", () => {
     sort("Part.");
     expect(partitions()).toEqual(["0", "1", "2"]);
     expect(head.hasAttribute("aria-sort")).toBe(false);
+  });
+
+  it("has a row for each shard of the parameters below them, in any order", () => {
+    const shard: Shard = {
+      ...worker(0, { executor: "shard 1", host: "node", state: "serving", milestones: 70 }),
+      ...{ partition: null, epoch: null, samples_per_second: null, age: null },
+      ...{ cpu: 0.42, sent: 3e6 },
+    };
+    const model = new RunModel();
+    const shown = parts([], {});
+    const state = { ...shown, run: { ...shown.run, shards: [shard] }, workers: paced([30, 10]) };
+    model.apply({ type: "snapshot", seq: 1, state }, buffers([]));
+    table.draw(model);
+    sort("Samples/s");
+    const rows = [...table.element.querySelectorAll<HTMLTableRowElement>("tbody tr")];
+    const last = [...rows[2].cells].map(({ textContent }) => textContent);
+    expect(rows[2].cells[0].scope).toBe("row");
+    expect(last.slice(0, 6)).toEqual(["shard 1", "–", "node", "◆ serving", "70", "–"]);
+    expect(last).toContain("42 %");
+    expect(last).toContain("3 MB");
+    show(paced([30]));
+    expect(partitions()).toEqual(["0"]);
   });
 
   it("says why a worker has nothing to do", () => {

@@ -248,7 +248,7 @@ class World:
         among = Ready(0, "127.0.0.1", 4000, ""), Awaiting(1, 0, "It refuses.")
         shards = (
             Serving("token", 0, "127.0.0.1", 4000, "", 1),
-            Done(0, 0, "", ""),
+            Done(0, 0, "", "", 500, 2048, 8, 8),
             Attach("generation", 0, 0, 0, 0),
             Encoding("delta", "none"),
             Collect(0, 0, merge=True, give=True, version=0, workers=1),

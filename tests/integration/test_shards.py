@@ -59,7 +59,10 @@ def test_a_shard_that_is_killed_comes_back_and_every_batch_counts_once(train: Tr
     assert run.state == "finished"
     assert run.parameters()["total"].tolist() == _sum(2)
     (restart,) = watch.of(JobRestarted)
-    assert "shard" in restart.reason.lower()
+    assert "lost a shard of its parameters and restarts" in str(restart)
+    assert run.status.samples == run.history["samples"].sum() == 2 * len(VALUES)
+    assert run.status.milestones == len(run.history) == len(VALUES)
+    assert not [note for note in run.status.notes if "lost" in note]
     assert not Path(f"/proc/{killed[0]}").exists()
 
 
@@ -112,8 +115,13 @@ def test_a_run_moves_into_shards_and_back_and_continues_from_a_checkpoint(
     options: dict[str, Any] = {"partitions": 1, "epochs": 200, "checkpoint_every": 500}
     run = session.start((VALUES,), sinks=[watch], **options)
     watch.mid_epoch(0)
-    run.swap_strategy("ps", combiner="downpour")
+    with pytest.raises(ConfigError, match=r"run.swap_strategy\('ps:shards=2'\)"):
+        run.set(shards=2)  # type: ignore[call-arg]
+    assert "combiner=fedasync" in run.swap_strategy("ps")
     watch.until(StrategySwapped)
+    run.swap_combiner("median")
+    said = run.swap_strategy("ps:shards=1")
+    assert "dynsgd takes the place of combiner median, which does not fit" in said
     run.swap_strategy("ps:shards=1", combiner="downpour")
     watch.until(StrategySwapped, count=2)
     before = max(event.version for event in watch.of(MilestoneCommitted))
@@ -155,4 +163,7 @@ def test_what_shards_cannot_do_is_said_before_anything_starts(
 
 def test_partitions_take_turns_beside_a_shard(train: Train) -> None:
     run = train(counter(), **SHARDED).run((VALUES,), partitions=2, epochs=2)
+    assert run.status.notes[0].startswith(
+        "Spark runs 2 tasks at once, of which 1 shard takes 1: 1 of 2 workers can train at a time"
+    )
     assert run.parameters()["total"].tolist() == _sum(2)

@@ -11,6 +11,7 @@ from ..chaos.rules import Rule
 from ..errors import TosError, WorkerError
 from ..events import Event
 from ..steering.machine import ONWARD, Command, Machine, RunEvent
+from ..steering.shards import ShardLoad
 from .cohort import Cohort
 from .exchange import Trainer, WorkerExchange
 from .job_span import DataLayout, JobSpan
@@ -93,6 +94,12 @@ class Coordinator(Jobs):
     def lost(self) -> str | None:
         """Why parameters are gone that workers have trained; None while they are not."""
         return lost_of(self.trainer)
+
+    @property
+    def shards(self) -> Sequence[ShardLoad]:
+        """What shards of the parameters are busy with; none where the driver has them."""
+        trainer = self.trainer
+        return trainer.loads() if isinstance(trainer, RecoverableTrainer) else ()
 
     def recover(self, span: JobSpan) -> str | None:
         """Return to the last copy in memory; see `Recovery.recover`."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
 
 from ..errors import ClusterUnreachable, TosError, WaitTimeout
 from ..steering.machine import ONWARD
+from ..steering.shards import ShardLoad
 from .cuts import Cuts
 from .exchange import Trainer
 from .job_span import JobSpan
@@ -34,6 +35,9 @@ class RecoverableTrainer(Trainer, Protocol):
         ClusterUnreachable
             The cluster has no room.
         """
+
+    def loads(self) -> Sequence[ShardLoad]:
+        """Return what the shards of the parameters are busy with."""
 
 
 def lost_of(trainer: Trainer) -> str | None:

@@ -17,6 +17,7 @@ from ..steering.conditions import VALIDATION
 from ..steering.machine import Command
 from ..steering.source import commands_from
 from ..training.options import OPTIONS, by_own_name
+from ..training.options.elsewhere import of_set
 from .find import is_cluster, named
 from .text import say, training
 
@@ -176,6 +177,8 @@ def _setting(typed: Action, action: Action, name: str, text: str) -> Any:
             f"epoch. Set it in a line of its own: %{typed.magic} {name}={text}"
         )
     if name not in kinds:
+        if said := of_set(name):
+            raise ConfigError(f"%{typed.magic}: unknown setting {name!r}. It {said}")
         known = [*kinds, *ALSO_SET, "strategy"] if action is typed else [*kinds]
         hint = did_you_mean(name, known) or f" It sets {' and '.join(known)}."
         raise ConfigError(f"%{typed.magic}: unknown setting {name!r}.{hint}")
@@ -206,6 +209,8 @@ def status(run: Any) -> None:
     )
     if now.links.busiest:
         say(f"  links: {now.links}")
+    for shard in now.shards:
+        say(f"  {shard}")
     if now.reason is not None:
         say(f"  {now.state}: {now.reason}")
     if settings.chaos:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ..common.checks import at_least_one
 from ..errors import ConfigError
 from .links import LinkRates
+from .shards import ShardLoad
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,8 @@ class RunStatus:
     advice: str | None = None
     """Which other setting or strategy would train at least a fifth more rows a second; None if none
     would, or too little is known yet."""
+    shards: tuple[ShardLoad, ...] = ()
+    """What each shard of the parameters is busy with; none where the driver has them."""
 
 
 def waits_for_epoch(command: str, detail: str) -> str:

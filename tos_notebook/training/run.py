@@ -14,6 +14,7 @@ from ..common.checks import did_you_mean, with_known_options
 from ..errors import ConfigError
 from ..events import Stalled
 from ..inference.predictor import BATCH_SIZE
+from ..steering.shards import ShardLoad
 from ..steering.status import RunStatus
 from ..telemetry.bus import Sink
 from ..telemetry.steered import Commands
@@ -180,6 +181,11 @@ class Run(SteeredRun):
     def workers(self) -> pd.DataFrame:
         """Every worker so far; see `tos_notebook.telemetry.history.History.workers`."""
         return self.parts.history.workers()
+
+    @property
+    def shards(self) -> tuple[ShardLoad, ...]:
+        """What each shard of the parameters is busy with; none where the driver has them."""
+        return tuple(self.parts.training.shards) if self.active else ()
 
     @property
     def theory(self) -> pd.DataFrame:

@@ -48,6 +48,7 @@ def run_status(run: Lifecycle) -> RunStatus:
         lost_workers(parts.history.lost, own.lockstep, own.continues),
         parts.history.links(),
         run.advisor.advice(run.strategy, run.epochs.source),
+        tuple(parts.training.shards) if run.active else (),
     )
 
 

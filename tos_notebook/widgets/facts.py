@@ -9,6 +9,7 @@ from ..chaos.words import WORDS
 from ..codecs.registry import names
 from ..combiners.registry import COMBINERS, GROUPS
 from ..steering.actions import ACTIONS, Action
+from ..steering.shards import ShardLoad
 from ..steering.sync import EXAMPLES
 from ..strategies.registry import STRATEGIES, choices
 from ..training.run import Run
@@ -77,7 +78,7 @@ class RunFacts:
         """Return what is in force now."""
         run = self.run
         if run is None:
-            return self._known | {"chaos": []}
+            return self._known | {"chaos": [], "shards": []}
         self._known = {**self._known, **self._now(run)}
         return self._known
 
@@ -110,8 +111,29 @@ def _in_force(run: Run, own_rate: float | None) -> InForce:
         "learning_rate": None if rate is None else short(float(rate), 6),
         # A strategy that draws samples makes the step itself.
         "own_rate": None if interval is None else short(own_rate, 6),
+        "shards": [_served(shard) for shard in run.shards],
         "chaos": [str(rule) for rule in settings.chaos],
         "chaos_log": [str(rule) for rule in run.chaos_log],
+    }
+
+
+def _served(shard: ShardLoad) -> Plain:
+    """Return a shard as a row of the workers' table; what only workers have is None."""
+    alone = ("partition", "epoch", "samples", "samples_per_second", "age")
+    stale = ("staleness", "staleness_mean", "staleness_max")
+    return {
+        **dict.fromkeys((*alone, *stale)),
+        "key": f"shard {shard.number}",
+        "executor": f"shard {shard.number}",
+        "host": shard.host,
+        "milestones": shard.merged,
+        "cpu": short(shard.cpu, 3),
+        "memory": shard.memory or None,
+        "sent": shard.total_sent,
+        "received": shard.total_received,
+        "state": "serving",
+        "lost": 0,
+        "note": "",
     }
 
 

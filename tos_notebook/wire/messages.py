@@ -254,13 +254,19 @@ class Done:
     """A shard has obeyed an order, or got none, and asks for the next. Payload: what was asked for.
 
     `version` is that of its parameters. `error` is the class of what went wrong with the order, or
-    with an update that counts; then `text` says what.
+    with an update that counts; then `text` says what. `millicores` are thousandths of a core that
+    its process has kept busy of late, and `memory` is as in `Push`. `received` and `sent` are bytes
+    of parameters so far, from workers and to them.
     """
 
     order: Count
     version: Count
     error: Name
     text: Text
+    millicores: Count = 0
+    memory: Count = 0
+    received: Count = 0
+    sent: Count = 0
 
 
 @dataclass(frozen=True, slots=True)

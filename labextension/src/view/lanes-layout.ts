@@ -133,7 +133,7 @@ export function layOut(model: RunModel, width: number, view: View = { seconds: n
 }
 
 /** Why a worker has trained nothing of late. */
-export function absence({ state }: Worker, run: string): string {
+export function absence({ state }: Pick<Worker, "state">, run: string): string {
   if (state === "lost" && hasEnded(run)) return t("lost");
   if (state === "lost") return t("lost; its data waits for a free slot");
   if (state !== "waiting") return "";

@@ -8,10 +8,10 @@
 import { AXIS_ROWS, LANE_ROWS, MAX_LANES, Table, withOlder } from "./buffers";
 import { MAX_COMMANDS, mergeCommands } from "./entries";
 import type { Action, When } from "./requests";
-import type { Costs, Links, Worker } from "./workers";
+import type { Costs, Links, Shard, Worker } from "./workers";
 
 export { AXIS_ROWS, LANE_ROWS, MAX_LANES, Table };
-export type { Worker };
+export type { Shard, Worker };
 
 export interface WorkerError {
   message: string;
@@ -60,6 +60,8 @@ export interface RunInfo {
   pending?: string[];
   /** Who was lost, and what comes of it; not in documents of older versions. */
   lost?: string[];
+  /** What has the parameters, if the driver has not; not in documents of older versions. */
+  shards?: Shard[];
   /** Why it was stopped; not in documents of older versions. */
   reason?: string | null;
   error: WorkerError | null;

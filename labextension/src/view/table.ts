@@ -4,19 +4,19 @@ import { h, setAttribute, setText } from "./dom";
 import { bytes, count, decimal, duration, percent, short, shortened } from "./format";
 import { absence } from "./lanes-layout";
 import { hasStaleness, inLockstep } from "./lockstep";
-import type { RunModel, Worker } from "./model";
+import type { RunModel, Shard, Worker } from "./model";
 import { t } from "./text";
 import { word } from "./words";
 
 interface Column {
   name: () => string;
   /** What rows are sorted by. */
-  order: (worker: Worker) => number | string | null | undefined;
+  order: (worker: Worker | Shard) => number | string | null | undefined;
   title?: () => string;
   words?: boolean;
   /** Shown only where all workers make each step together, or do not, or where staleness is counted. */
   only?: "together" | "apart" | "stale";
-  text: (worker: Worker) => string;
+  text: (worker: Worker | Shard) => string;
 }
 
 /** Where there is little room, the last ones take scrolling. */
@@ -25,7 +25,7 @@ const COLUMNS: Column[] = [
     name: () => t("Part."),
     title: () => t("Partition"),
     order: (w) => w.partition,
-    text: (w) => String(w.partition),
+    text: (w) => count(w.partition),
   },
   { name: () => t("Host"), words: true, order: (w) => w.host, text: (w) => w.host },
   { name: () => t("State"), words: true, order: (w) => w.state, text: stateText },
@@ -70,7 +70,7 @@ const COLUMNS: Column[] = [
     order: (w) => w.age,
     text: (w) => duration(w.age),
   },
-  { name: () => t("Epoch"), only: "apart", order: (w) => w.epoch, text: (w) => String(w.epoch) },
+  { name: () => t("Epoch"), only: "apart", order: (w) => w.epoch, text: (w) => count(w.epoch) },
   {
     name: () => t("CPU"),
     title: () => t("Share of one core that its process uses; more than 100 % with several threads"),
@@ -100,9 +100,9 @@ const COLUMNS: Column[] = [
 /** Characters of a name. */
 const MOST = 32;
 
-const SIGNS = { training: "▶", waiting: "‖", lost: "✕", done: "✓" } as const;
+const SIGNS = { training: "▶", waiting: "‖", lost: "✕", done: "✓", serving: "◆" } as const;
 
-function stateText(worker: Worker): string {
+function stateText(worker: Worker | Shard): string {
   let text = word(worker.state);
   if (worker.lost > 0) text = t("%1, lost %2×", text, worker.lost);
   if (worker.note) text = t("%1 (behind)", text);
@@ -162,7 +162,7 @@ export class WorkerTable {
         h(
           "table",
           {},
-          h("caption", { class: "tos-hidden" }, t("Workers, by executor and partition")),
+          h("caption", { class: "tos-hidden" }, t("Workers, by executor and partition; shards")),
           h("thead", {}, h("tr", {}, ...this.heads)),
           this.body,
         ),
@@ -177,8 +177,9 @@ export class WorkerTable {
     const fit = { together, apart: !together, stale: hasStaleness(model.run) };
     const unfit = COLUMNS.map(({ only }) => only !== undefined && !fit[only]);
     this.heads.slice(1).forEach((head, j) => (head.hidden = unfit[j]));
-    while (this.rows.length > model.workers.length) this.rows.pop()?.element.remove();
-    this.placed(model.workers).forEach((worker, i) => {
+    const shown = [...this.placed(model.workers), ...(model.run?.shards ?? [])];
+    while (this.rows.length > shown.length) this.rows.pop()?.element.remove();
+    shown.forEach((worker, i) => {
       this.rows[i] ??= this.addRow();
       const { element, head, cells } = this.rows[i];
       setAttribute(element, "data-state", worker.state);

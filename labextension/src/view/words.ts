@@ -18,6 +18,7 @@ const WORDS: Partial<Record<string, () => string>> = {
   waiting: () => t("waiting"),
   lost: () => t("lost"),
   done: () => t("done"),
+  serving: () => t("serving"),
   ready: () => t("ready"),
   // Levels of the log
   info: () => t("info"),

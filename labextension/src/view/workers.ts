@@ -23,9 +23,15 @@ export interface Worker {
   /** Bytes to other workers or to the driver, and from there; not in documents of older versions. */
   sent?: number | null;
   received?: number | null;
-  state: "training" | "waiting" | "lost" | "done";
+  state: "training" | "waiting" | "lost" | "done" | "serving";
   lost: number;
   note: string;
+}
+
+/** A shard of the parameters: a worker without what only workers have. */
+export interface Shard extends Omit<Worker, "partition" | "epoch"> {
+  partition: null;
+  epoch: null;
 }
 
 /** What workers that make each step together do of late, on average. */

@@ -14,6 +14,7 @@ from tests.support.settings import SETTINGS
 from tos_notebook.combiners.registry import get
 from tos_notebook.errors import InvalidTransition
 from tos_notebook.steering.machine import Command
+from tos_notebook.steering.shards import ShardLoad
 from tos_notebook.strategies import as_strategy
 from tos_notebook.training.run import Run
 from tos_notebook.widgets.model import RunModel
@@ -38,6 +39,7 @@ FACTS: Facts = {
     "batch_size": 100,
     "learning_rate": None,
     "own_rate": 0.001,
+    "shards": [],
     "chaos": [],
     "chaos_log": [],
 }
@@ -49,6 +51,7 @@ class FakeRun:
     def __init__(self, *sinks: Callable[[Any], object]) -> None:
         self.sinks = sinks
         self.run_id, self.number = "run-1", 1
+        self.shards: tuple[ShardLoad, ...] = ()
         self.name: str | None = None
         self.has_learning_rate = True
         self.commands = frozenset(Command)

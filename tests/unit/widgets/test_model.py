@@ -6,9 +6,11 @@ from typing import Any
 import pytest
 
 from tests.unit.telemetry.samples import joined, lost, milestone, started
-from tests.unit.widgets.support import FACTS, points, shown
+from tests.unit.widgets.support import FACTS, FakeRun, points, shown
 from tos_notebook import events
+from tos_notebook.steering.shards import ShardLoad
 from tos_notebook.telemetry.history import History
+from tos_notebook.widgets.facts import RunFacts
 from tos_notebook.widgets.model import RunModel
 from tos_notebook.widgets.timeline import TEXT
 
@@ -633,3 +635,13 @@ def test_workers_and_epochs_count_as_in_the_history() -> None:
     assert shown == [(0, 1), (1, 2), (2, 3)]
     assert state["run"]["epoch"] == history.frame()["epoch"].max() == 3
     assert history.validation()["epoch"].tolist() == [2]
+
+
+def test_a_shard_is_a_row_without_what_only_workers_have() -> None:
+    run = FakeRun()
+    run.shards = (ShardLoad(2, "node", 0.4213, 2048, 1e6, 2e6, 3.5, 10, 20, 7),)
+    (row,) = RunFacts(run)()["shards"]  # type: ignore[arg-type]
+    assert (row["executor"], row["host"], row["state"]) == ("shard 2", "node", "serving")
+    assert (row["cpu"], row["memory"], row["milestones"]) == (0.421, 2048, 7)
+    assert (row["received"], row["sent"]) == (10, 20)
+    assert {row[name] for name in ("partition", "epoch", "samples_per_second", "age")} == {None}

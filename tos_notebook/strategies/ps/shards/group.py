@@ -8,9 +8,11 @@ from time import monotonic
 
 from ....common.arrays import Buffer, aligned_empty
 from ....errors import ClusterUnreachable, RemoteProtocolError, SessionClosed, TosError, WaitTimeout
+from ....steering.shards import ShardLoad
 from ....transport.base import BytesLike
 from ....wire.messages import Answer, Done, Order, Refused, Request, Serving
 from ....wire.refusals import error_of
+from .load import LoadMeter
 
 LOOK = 0.5
 """Seconds for which a shard's question is held while there is nothing to do."""
@@ -89,6 +91,11 @@ class Group:
                     return False
                 self._changed.wait(LOOK)
             return self.error is None
+
+    def loads(self) -> list[ShardLoad]:
+        """Return what those that have come are busy with."""
+        with self._changed:
+            return [seat.meter.load() for _, seat in sorted(self._seats.items())]
 
     @property
     def come(self) -> int:
@@ -169,6 +176,7 @@ class Seat:
     def __init__(self, group: Group, member: Serving) -> None:
         self._group = group
         self.member = member
+        self.meter = LoadMeter(member)
         self.gone = False
         self._number = 0
         self._what = ""
@@ -230,6 +238,7 @@ class Seat:
             self._group.lose(error_of(Refused(message.error, message.text)))
             return
         with self._group.changed:
+            self.meter.add(message)
             if message.order == self._number and self._number:
                 self._done = message
                 self._group.changed.notify_all()

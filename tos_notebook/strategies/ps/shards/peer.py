@@ -48,6 +48,7 @@ class ShardHandler:
         if self._task < 0 and not isinstance(message, Attach):
             raise RemoteProtocolError(f"Expected Attach first, got {type(message).__name__}.")
         if isinstance(message, Push):
+            self._staging.traffic.add(received=nbytes)
             return self._replica.receive_into(nbytes)
         if nbytes:
             raise RemoteProtocolError(
@@ -67,7 +68,9 @@ class ShardHandler:
             case Push():
                 return self._stage(message), None
             case Collect():
-                return self._collect(message)
+                answer, reply = self._collect(message)
+                self._staging.traffic.add(sent=0 if reply is None else len(reply))
+                return answer, reply
         raise RemoteProtocolError(f"A shard expects no {type(message).__name__}.")
 
     def _attach(self, message: Attach) -> Proceed:

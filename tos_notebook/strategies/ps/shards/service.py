@@ -23,6 +23,7 @@ from ....transport.listener import TcpListener
 from ....wire.messages import Done, Order, Request, Serving
 from ....worker.beside import SidePlace
 from ....worker.exchange import expect
+from ....worker.usage import UsageMeter
 from ..center import Center
 from ..push import Copied
 from . import parcel
@@ -150,6 +151,7 @@ def follow(connection: Connection, serving: Serving, shard: Shard) -> None:
         The driver is gone.
     """
     message: Request = serving
+    usage = UsageMeter()
     payload: Buffer | None = None
     while True:
         answer, received = connection.request(message, payload)
@@ -163,7 +165,9 @@ def follow(connection: Connection, serving: Serving, shard: Shard) -> None:
             except Exception as raised:
                 error = raised
         version = shard.staging.center.version
-        message = Done(order.number, version, *_told(error))
+        cpu, memory = usage.read()
+        spent = round(1000 * cpu), memory, *shard.staging.traffic.read()
+        message = Done(order.number, version, *_told(error), *spent)
 
 
 def _told(error: Exception | None) -> tuple[str, str]:

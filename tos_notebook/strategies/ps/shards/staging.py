@@ -14,6 +14,7 @@ from ....common.arrays import Buffer
 from ....errors import RemoteProtocolError, SessionClosed
 from ..center import Center
 from ..push import Push
+from .load import Traffic
 
 Place = tuple[int, int]
 """Epoch and sequence of a push."""
@@ -42,6 +43,7 @@ class Staging:
 
     def __init__(self, center: Center) -> None:
         self.center = center
+        self.traffic = Traffic()
         self.failed: Exception | None = None
         """Why a part of an update that counts could not be merged."""
         self._changed = threading.Condition()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 from ....coordination.cohort import Cohort
@@ -11,6 +11,7 @@ from ....coordination.reports import Reports
 from ....coordination.requests import WorkerRequests
 from ....coordination.settings import Settings
 from ....errors import ClusterUnreachable, NonFiniteUpdate, TosError
+from ....steering.shards import ShardLoad
 from ...base import TrainerSetup
 from ..non_finite import find_non_finite
 from ..push import Copied
@@ -52,6 +53,11 @@ class ShardedTrainer:
     def prepare(self, onward: Callable[[], bool]) -> None:
         """See `RecoverableTrainer.prepare`."""
         self.parameters.serve(onward)
+
+    def loads(self) -> Sequence[ShardLoad]:
+        """See `RecoverableTrainer.loads`."""
+        group = self.parameters.commits.group
+        return () if group is None else group.loads()
 
     def _lose(self, error: TosError) -> None:
         if isinstance(error, ClusterUnreachable):
