@@ -132,7 +132,7 @@ class SteeredRun:
         Returns
         -------
         str
-            What is to be in force, and whether the present combiner does not fit.
+            What is to be in force, and which combiner takes the place of the present one, if any.
 
         Raises
         ------

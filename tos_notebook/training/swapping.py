@@ -137,10 +137,7 @@ def _chosen(
     shown = now.strategy.shown()
     given = {name: value for name, value in wanted.items() if value is not None}
     kept: dict[str, Any] = {"combiner": None, "sync": None, "sync_interval": None}
-    # Shards change where the parameters are, and nothing else.
-    if strategy == run.strategy or (
-        isinstance(strategy, ParameterServer) and isinstance(run.strategy, ParameterServer)
-    ):
+    if strategy == run.strategy or _differ_by_shards(strategy, run.strategy):
         kept = {
             "combiner": shown.get("combiner"),
             "sync": now.sync,
@@ -157,6 +154,13 @@ def _chosen(
         return replace(run.parts.session, **own | {"codec": PLAIN}).checked()
 
 
+def _differ_by_shards(strategy: Strategy, now: Strategy) -> bool:
+    """Return whether they differ in where the parameters are, and in nothing else."""
+    if not (isinstance(strategy, ParameterServer) and isinstance(now, ParameterServer)):
+        return False
+    return strategy.locking == now.locking
+
+
 def _takes(strategy: Strategy, now: Settings) -> bool:
     """Return whether a parameter server can merge by the present combiner."""
     own = strategy.settings(now.strategy.shown()["combiner"], PLAIN)
@@ -168,19 +172,13 @@ def _takes(strategy: Strategy, now: Settings) -> bool:
 
 
 def _left_out(now: Settings, settings: Settings, wanted: Mapping[str, Any]) -> str:
-    """Return that the present combiner does not fit, if that is why there is another one."""
+    """Return which combiner takes the place of the present one, where the caller chose none."""
     before, after = (each.strategy.shown().get("combiner") for each in (now, settings))
-    if (
-        None
-        in (
-            before,
-            after,
-        )
-        or wanted["combiner"] is not None
-        or before == after
-    ):
+    if wanted["combiner"] is not None or before is None or after is None:
         return ""
-    return f"; {after.name} takes the place of combiner {before.name}, which does not fit"
+    if repr(before) == repr(after):
+        return ""
+    return f"; combiner {after.name} takes the place of {before.name}"
 
 
 def _changes(chosen: CheckedOptions) -> Mapping[str, Any]:
