@@ -53,6 +53,7 @@ FACTS: Facts = {
     "batch_size": 100,
     "learning_rate": 0.1,
     "own_rate": 0.1,
+    "shards": [],
     "chaos": [],
     "chaos_log": [],
 }

@@ -115,6 +115,7 @@ def test_a_run_moves_into_shards_and_back_and_continues_from_a_checkpoint(
     options: dict[str, Any] = {"partitions": 1, "epochs": 200, "checkpoint_every": 500}
     run = session.start((VALUES,), sinks=[watch], **options)
     watch.mid_epoch(0)
+    assert [shard.number for shard in run.status.shards] == [1]
     with pytest.raises(ConfigError, match=r"run.swap_strategy\('ps:shards=2'\)"):
         run.set(shards=2)  # type: ignore[call-arg]
     assert "combiner=fedasync" in run.swap_strategy("ps")
