@@ -26,6 +26,7 @@ from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.program.export.base import Program
 from tos_notebook.steering.links import LinkRates
 from tos_notebook.steering.machine import Command
+from tos_notebook.steering.shards import ShardLoad
 from tos_notebook.training.options import SessionOptions, subset
 from tos_notebook.training.results.settings import RunSettings
 from tos_notebook.training.run import Run
@@ -115,6 +116,7 @@ class FakeRun:
         self.reason: str | None = None
         self.advice: str | None = None
         self.links = LinkRates()
+        self.shards: tuple[ShardLoad, ...] = ()
         self.pending: tuple[str, ...] = ()
         self.lost: tuple[str, ...] = ()
         self.tensorboard: str | None = None
@@ -132,7 +134,7 @@ class FakeRun:
             samples_per_second=432.1, loss=0.25, staleness=self.staleness, elapsed=3.0,
             waits_for=self.waits_for, notes=self.notes, rows_skipped=self.rows_skipped,
             reason=self.reason, validation={"accuracy": 0.8754},
-            advice=self.advice, links=self.links,
+            advice=self.advice, links=self.links, shards=self.shards,
             pending=self.pending, lost=self.lost,
         )  # fmt: skip
 

@@ -12,6 +12,7 @@ from tests.unit.magics.conftest import Cells, Engine
 from tos_notebook.chaos import Kill, Slow
 from tos_notebook.errors import WorkerError
 from tos_notebook.steering.links import LinkRate, LinkRates
+from tos_notebook.steering.shards import ShardLoad
 from tos_notebook.steering.source import source
 from tos_notebook.strategies import AllReduce
 
@@ -203,6 +204,17 @@ def test_one_wrong_setting_changes_none(cells: Cells, runs: list[Any]) -> None:
     )
     assert "Did you mean combiner?" in cells.fails("%tos_set combine=easgd learning_rate=0.5")
     assert runs[1].asked == []
+
+
+def test_status_has_a_line_for_each_shard(cells: Cells, runs: list[Any]) -> None:
+    runs[-1].shards = (ShardLoad(1, "node", 0.5, 0, 1e6, 2e6, 3.0),)
+    assert "shard 1 on node: 0.50 cores, 3.0 merges/s, 1 MB/s in" in cells("%tos_status")
+
+
+@pytest.mark.usefixtures("runs")
+def test_shards_are_said_to_come_with_a_strategy(cells: Cells) -> None:
+    output = cells.fails("%tos_set shards=2")
+    assert "run.swap_strategy('ps:shards=2'), or %tos_strategy ps:shards=2" in output
 
 
 def test_status_says_loudly_that_there_is_chaos(cells: Cells, runs: list[Any]) -> None:
