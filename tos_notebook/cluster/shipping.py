@@ -20,7 +20,7 @@ SHIPPED = (
     *(f"strategies.ps.{each}" for each in ("center", "non_finite", "peer_replica", "push")),
     *("strategies.ps.rules", "strategies.ps.stripes", "strategies.ps.hogwild.exchange"),
     *(f"strategies.ps.shards.{each}" for each in ("exchange", "parcel", "peer", "service")),
-    *("strategies.ps.shards.slices", "strategies.ps.shards.staging"),
+    *(f"strategies.ps.shards.{each}" for each in ("slices", "staging", "traffic")),
     *(f"strategies.allreduce.{each}" for each in ("averaging", "mean", "milestone", "pace")),
     *(f"strategies.allreduce.{each}" for each in ("awaited", "coding", "mesh_exchange", "outer")),
     *("strategies.allreduce.peers", "strategies.treeaggregate.iteration"),

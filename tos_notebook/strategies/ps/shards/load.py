@@ -1,8 +1,7 @@
-"""What a shard is busy with: sums in its process, and rates in the driver."""
+"""What a shard is busy with, as rates, from the sums that it tells the driver."""
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable
 from time import monotonic
@@ -12,25 +11,6 @@ from ....wire.messages import Done, Serving
 
 WINDOW = 3.0
 """Seconds over which rates are."""
-
-
-class Traffic:
-    """Bytes of parameters that a shard has received and sent. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._received = self._sent = 0
-
-    def add(self, received: int = 0, sent: int = 0) -> None:
-        """Count bytes."""
-        with self._lock:
-            self._received += received
-            self._sent += sent
-
-    def read(self) -> tuple[int, int]:
-        """Return the bytes received and sent so far."""
-        with self._lock:
-            return self._received, self._sent
 
 
 class LoadMeter:

@@ -14,7 +14,7 @@ from ....common.arrays import Buffer
 from ....errors import RemoteProtocolError, SessionClosed
 from ..center import Center
 from ..push import Push
-from .load import Traffic
+from .traffic import Traffic
 
 Place = tuple[int, int]
 """Epoch and sequence of a push."""

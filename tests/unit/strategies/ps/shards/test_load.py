@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tos_notebook.steering.shards import ShardLoad
-from tos_notebook.strategies.ps.shards.load import WINDOW, LoadMeter, Traffic
+from tos_notebook.strategies.ps.shards.load import WINDOW, LoadMeter
+from tos_notebook.strategies.ps.shards.traffic import Traffic
 from tos_notebook.wire.messages import Done, Serving
 
 
