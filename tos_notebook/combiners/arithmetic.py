@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ..common import native
 from ..common.arrays import Array
 
 
@@ -24,6 +25,12 @@ def add_delta(center: Array, delta: Array, divisor: float = 1) -> None:
     A division, not a product with the reciprocal, so that a fifth is exactly a fifth. The change of
     unsigned integers is modulo the dtype's range, as subtraction gives it.
     """
+    if divisor >= 1 and native.extension is not None:
+        raised = native.extension.add_delta(center, delta, divisor)
+        if raised >= 0:
+            if raised:
+                _signal(raised, center.dtype)
+            return
     if divisor != 1 and delta.dtype.kind == "f":
         by = np.float32(divisor) if delta.dtype == np.float16 else divisor
         np.divide(delta, by, out=delta, casting="same_kind")
@@ -32,6 +39,16 @@ def add_delta(center: Array, delta: Array, divisor: float = 1) -> None:
         signed[...] = np.rint(np.divide(signed, divisor, dtype=np.float64))
     center += delta
     delta[...] = center
+
+
+def _signal(raised: int, dtype: np.dtype[Any]) -> None:
+    """Let numpy do what it was told to do about an overflow, or a sum that is no number."""
+    if raised & 1:
+        largest = np.full(1, np.finfo(dtype).max, dtype)
+        np.add(largest, largest)
+    if raised & 2:
+        infinite = np.full(1, np.inf, dtype)
+        np.subtract(infinite, infinite)
 
 
 def blend(center: Array, weights: Array, alpha: float) -> None:

@@ -132,8 +132,10 @@ class Ledger:
         """
         admission = self.check(epoch, partition, task, sequence, steps)
         if admission is Admission.COMMIT:
-            before = self._record(epoch, partition).steps
-            self._records[epoch, partition] = _Record(before + steps, sequence + 1, steps)
+            place = epoch, partition
+            record = self._records.get(place)
+            before = 0 if record is None else record.steps
+            self._records[place] = _Record(before + steps, sequence + 1, steps)
         return admission
 
     def check(self, epoch: int, partition: int, task: int, sequence: int, steps: int) -> Admission:
@@ -150,10 +152,12 @@ class Ledger:
             See `admit`.
         """
         self._check_partition(partition)
-        owner = self._owner(partition, task)
-        if owner is None:
+        owner = self._owners.get(partition)
+        if owner is None or owner.task != task:
+            # Raises for a task that never began.
+            self._owner(partition, task)
             return Admission.SUPERSEDED
-        record = self._record(epoch, partition)
+        record = self._records.get((epoch, partition)) or _Record()
         if sequence < record.sequence:
             _check_repeat(f"Partition {partition}, epoch {epoch + 1}", record, sequence, steps)
             return Admission.DUPLICATE

@@ -64,7 +64,7 @@ class Reports:
             status = self._admit(member, message) if current else "superseded"
             member.epoch = message.epoch
             member.hear(Doing.MERGE)
-            return status, known, max(1, len(state.membership.active()))
+            return status, known, len(state.membership.active()) or 1
 
     def _admit(self, member: Member, message: Push) -> Status:
         state = self._state
@@ -82,6 +82,51 @@ class Reports:
                 )
             return "committed"
         return "duplicate" if admission is Admission.DUPLICATE else "superseded"
+
+    def commit(
+        self, member: Member, message: Push, merge: Callable[[Settings, int], int | None]
+    ) -> Reply | None:
+        """Admit a push, have it merged and answer it in one step, in which nothing else happens.
+
+        Parameters
+        ----------
+        member : Member
+        message : Push
+        merge : callable
+            Takes settings and workers as `admit` returns them; returns the version that it makes.
+            It is short, and waits for nothing. None if it has failed: the push then is one that was
+            admitted, and is still to be decided on.
+
+        Returns
+        -------
+        Reply or None
+            What the worker does next. None also if nothing was changed, because the push does not
+            count, or has to wait: it takes `admit`.
+
+        Raises
+        ------
+        RemoteProtocolError
+            See `admit`.
+        """
+        check_report(member, message)
+        state = self._state
+        with state.lock:
+            if state.gate.held or not state.membership.is_current(member):
+                return None
+            settings = state.settings_log.get(message.settings_version)
+            if self._admit(member, message) != "committed":
+                return None
+            member.epoch = message.epoch
+            member.hear(Doing.MERGE)
+            workers = len(state.membership.active()) or 1
+            try:
+                version = merge(settings, workers)
+            except BaseException:
+                state.gate.leave(True)
+                raise
+            if version is None:
+                return None
+            return self._decide(member, message, "committed", True, version)
 
     def abandon(self, merging: bool) -> None:
         """Count a merge as ended that has raised; see `decide`."""
@@ -110,22 +155,27 @@ class Reports:
         bounded : bool
             Whether the sync mode bounds how far workers may be apart.
         """
+        with self._state.lock:
+            reply = self._decide(member, message, status, merging, version)
+            return reply, self.bounded
+
+    def _decide(
+        self, member: Member, message: Push, status: Status, merging: bool, version: int
+    ) -> Reply:
         state = self._state
-        with state.lock:
-            state.gate.leave(merging)
-            member.hear(Doing.TRAIN)
-            state.acknowledge(member, message.settings_version)
-            if status == "committed":
-                state.committed[member.partition] += 1
-            if status in ("committed", "skipped"):
-                state.tick(member)
-            directive = state.issue_directive(member)
-            if directive is Directive.STOP and not state.membership.is_current(member):
-                # Perhaps only since it was admitted: what it has pushed counts, but it must end.
-                status = "superseded"
-            newest, settings = state.news(member, message.settings_version, directive)
-            reply = Reply(version, newest, status, directive, settings)
-            return reply, state.settings_log.settings.sync.slack is not None
+        state.gate.leave(merging)
+        member.hear(Doing.TRAIN)
+        state.acknowledge(member, message.settings_version)
+        if status == "committed":
+            state.committed[member.partition] += 1
+        if status in ("committed", "skipped"):
+            state.tick(member)
+        directive = state.issue_directive(member)
+        if directive is Directive.STOP and not state.membership.is_current(member):
+            # Perhaps only since it was admitted: what it has pushed counts, but it must end.
+            status = "superseded"
+        newest, settings = state.news(member, message.settings_version, directive)
+        return Reply(version, newest, status, directive, settings)
 
     def merged(
         self,
@@ -253,9 +303,10 @@ class Reports:
 
 def check_report(member: Member, message: Push) -> None:
     """Raise RemoteProtocolError for a push that contradicts itself."""
-    check_range("samples", message.samples, max(1, message.steps), math.inf)
-    metrics = len(member.metrics)
-    check_range("metrics", len(message.metrics), metrics, metrics)
+    least, metrics = max(1, message.steps), len(member.metrics)
+    if message.samples < least or len(message.metrics) != metrics:
+        check_range("samples", message.samples, least, math.inf)
+        check_range("metrics", len(message.metrics), metrics, metrics)
 
 
 def check_range(name: str, value: int, low: int, high: float) -> None:

@@ -187,18 +187,18 @@ class WorkerHandler:
         self, message: Request, payload: memoryview | None
     ) -> tuple[Answer, BytesLike | None]:
         """See `Handler.handle`."""
+        member, exchange, run = self._member, self._exchange, self._run
+        if isinstance(message, Push) and member is not None and exchange is not None:
+            return exchange.push(member, message)
         if isinstance(message, Join):
             return self._join(message)
         if isinstance(message, Serving) and self._member is None and self._service is None:
             self._service = self._services.open(message)
         if self._service is not None:
             return self._service.handle(message, payload)
-        member, exchange, run = self._member, self._exchange, self._run
         if member is None or exchange is None or run is None:
             raise RemoteProtocolError(f"Expected Join first, got {type(message).__name__}.")
         match message:
-            case Push():
-                return exchange.push(member, message)
             case Finish():
                 return run.requests.finish(member, message), None
             case Loaded():

@@ -39,8 +39,7 @@ class SettingsLog:
 
     def use(self, version: int) -> None:
         """Note that a worker has pushed under a version."""
-        settings = self.find(version)
-        if settings is not None and version > self._used:
+        if version > self._used and (settings := self.find(version)) is not None:
             self._used, self.used = version, settings
 
     def change(self, needed: Collection[int], **changes: Any) -> None:

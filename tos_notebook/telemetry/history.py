@@ -91,12 +91,14 @@ class History:
         with self._lock:
             self._tally(event)
             self._pace(event)
-            self._steered(event, self._tally)
             if isinstance(event, events.MilestoneCommitted):
+                # Nearly all events are.
                 self._recent.append(event)
                 if len(self._recent) >= _RECENT:
                     self._file()
-            elif isinstance(event, events.Validated):
+                return
+            self._steered(event, self._tally)
+            if isinstance(event, events.Validated):
                 self.validated.append(event)
             elif isinstance(event, events.WorkerJoined):
                 self._present.add(event.partition)

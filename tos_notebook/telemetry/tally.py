@@ -219,12 +219,16 @@ class Tally:
         """Take one event into account."""
         if self._started is None:
             self._started = event.time
+        if isinstance(event, MilestoneCommitted):
+            # Nearly all events are.
+            if event.time > self._latest:
+                self._latest = event.time
+            self._milestone(event)
+            return
         if isinstance(event, RunResumed):
             self._away += max(0.0, event.time - self._latest)
         self._latest = max(self._latest, event.time)
-        if isinstance(event, MilestoneCommitted):
-            self._milestone(event)
-        elif isinstance(event, Validated):
+        if isinstance(event, Validated):
             self._validation = event.values
         elif isinstance(event, StateChanged):
             self.clock.state(event.state, event.time)

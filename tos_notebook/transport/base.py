@@ -16,6 +16,7 @@ from ..common.arrays import Buffer
 from ..errors import LocalProtocolError
 from ..wire.frames import Header
 from ..wire.messages import Answer, Request
+from ..wire.whole import Whole
 
 BytesLike = memoryview | bytearray | bytes | Buffer
 
@@ -324,14 +325,14 @@ class Watched(Channel, Protocol):
         """Return the file descriptor that becomes readable when a frame comes."""
         ...
 
-    def look(self) -> Header | None:
+    def look(self) -> Whole | None:
         """Take what has come, without waiting.
 
         Returns
         -------
-        Header or None
-            That of a frame which is there as a whole; `receive_head` is to be called next in
-            either case. The `send` that answers such a frame does not wait, either.
+        Whole or None
+            A frame that is answered at once, and is there as a whole. The `send` that answers it
+            does not wait, either. None for anything else: `receive_head` is to be called next.
         """
         ...
 

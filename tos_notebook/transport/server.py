@@ -13,15 +13,13 @@ from ..common.threads import join_all
 from ..errors import ConnectionClosed, RemoteProtocolError, TosError, TransportError
 from ..wire.bodies import decode_body
 from ..wire.frames import Header, encode_head
-from ..wire.messages import KINDS, Finish, Goodbye, Message, Push, Request
+from ..wire.messages import Goodbye, Message, Request
 from ..wire.refusals import refusal_of
+from ..wire.whole import AT_ONCE
 from .base import Channel, Handler, HandlerFactory, Watched, byte_view
 from .reactor import Reactor
 
 log = logging.getLogger(__name__)
-
-AT_ONCE = (Push, Finish)
-"""Requests whose answer does not wait."""
 
 STEADY = 8
 """How many of them in a row, after which no other request is expected soon."""
@@ -54,28 +52,41 @@ def serve(channel: Channel, handler: Handler, reactor: Reactor) -> None:
 
 def _serve_brief(channel: Watched, handler: Handler) -> bool:
     """Serve what has come as a whole; return whether the next may be served so, too."""
-    header = channel.look()
-    if header is None or KINDS[header.kind] not in AT_ONCE:
+    whole = channel.look()
+    if whole is None:
         return False
-    _serve_one(channel, handler)
+    sequence, message, payload = whole
+    try:
+        target = _target(handler, message, payload.nbytes)
+    except Exception as error:
+        _refuse(channel, sequence, error)
+        raise
+    if target is not None:
+        target[:] = payload
+    _answer(channel, handler, sequence, message, target)
     # A peer that reads slowly holds up its own thread, and no other's.
     return handler.brief and not channel.owes
 
 
 def _serve_one(channel: Channel, handler: Handler) -> _Incoming:
     header, message, target = _receive(channel, handler)
-    if isinstance(message, Goodbye):
-        return message
+    if not isinstance(message, Goodbye):
+        _answer(channel, handler, header.sequence, message, target)
+    return message
+
+
+def _answer(
+    channel: Channel, handler: Handler, sequence: int, message: Request, target: memoryview | None
+) -> None:
     try:
         answer, payload = handler.handle(message, target)
         outgoing = byte_view(payload)
         nbytes = 0 if outgoing is None else outgoing.nbytes
-        head = encode_head(answer, header.sequence, nbytes)
+        head = encode_head(answer, sequence, nbytes)
     except Exception as error:
-        _refuse(channel, header, error)
+        _refuse(channel, sequence, error)
     else:
         channel.send(head, outgoing)
-    return message
 
 
 def _receive(channel: Channel, handler: Handler) -> tuple[Header, _Incoming, memoryview | None]:
@@ -88,7 +99,7 @@ def _receive(channel: Channel, handler: Handler) -> tuple[Header, _Incoming, mem
     except TransportError:
         raise
     except Exception as error:
-        _refuse(channel, header, error)
+        _refuse(channel, header.sequence, error)
         channel.discard(header.payload)
         raise
     if target is not None:
@@ -114,10 +125,10 @@ def _target(handler: Handler, message: _Incoming, nbytes: int) -> memoryview | N
     return view
 
 
-def _refuse(channel: Channel, header: Header, error: Exception) -> None:
+def _refuse(channel: Channel, sequence: int, error: Exception) -> None:
     if not isinstance(error, TosError):
         log.error("Serving %s failed", channel.peer, exc_info=error)
-    channel.send(encode_head(refusal_of(error), header.sequence, 0), None)
+    channel.send(encode_head(refusal_of(error), sequence, 0), None)
 
 
 def most_connections() -> int:

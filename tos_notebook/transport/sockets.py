@@ -71,9 +71,8 @@ class SocketChannel(ABC, Generic[Wire]):
         self._patience = patience
         self._chunk = memoryview(bytearray(_CHUNK))
         self._rest = self._chunk[:0]
-        # Of the next frame, if a thread has looked: bytes in the chunk, and what they begin with.
+        # Bytes of the next frame in the chunk, if a thread has looked.
         self._had = 0
-        self._header: Header | None = None
 
     @property
     def host(self) -> str:
@@ -160,7 +159,7 @@ class SocketChannel(ABC, Generic[Wire]):
         chunk, got = self._chunk, self._first(self._chunk)
         if got < HEADER_SIZE:
             got = self._fill(chunk, got, HEADER_SIZE)
-        header, self._header = self._header or decode_header(chunk), None
+        header = decode_header(chunk)
         end = HEADER_SIZE + header.body
         if end > len(chunk):
             chunk = memoryview(bytearray(end))

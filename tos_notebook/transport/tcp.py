@@ -9,8 +9,8 @@ from __future__ import annotations
 import socket
 import struct
 
-from ..errors import ProtocolError
-from ..wire.frames import HEADER_SIZE, Header, decode_header
+from ..wire.frames import Header
+from ..wire.whole import Whole, read_whole
 from .sockets import SocketChannel, gone
 
 
@@ -59,7 +59,9 @@ class TcpChannel(SocketChannel[socket.socket]):
             sent = 0
         except OSError as error:
             raise gone(self.peer, error) from error
-        return b"" if sent == sum(map(len, parts)) else b"".join(parts)[sent:]
+        if sent == len(head) + (0 if payload is None else len(payload)):
+            return b""
+        return b"".join(parts)[sent:]
 
     @property
     def owes(self) -> bool:
@@ -77,21 +79,17 @@ class TcpChannel(SocketChannel[socket.socket]):
         """Return the socket's file descriptor."""
         return self._sock.fileno()
 
-    def look(self) -> Header | None:
-        """Take what has come, without waiting; return the header of a whole frame."""
+    def look(self) -> Whole | None:
+        """Take what has come, without waiting; return a whole frame that is answered at once."""
         try:
-            self._had = self._sock.recv_into(self._chunk, 0, socket.MSG_DONTWAIT)
-            if self._had < HEADER_SIZE:
-                return None
-            header = decode_header(self._chunk)
-        except (OSError, ProtocolError):
+            got = self._sock.recv_into(self._chunk, 0, socket.MSG_DONTWAIT)
+        except OSError:
             # What is wrong, `receive_head` will find as well.
             return None
-        if self._had < HEADER_SIZE + header.body + header.payload:
-            return None
-        self._header = header
-        self._hurried = True
-        return header
+        whole = read_whole(self._chunk, got)
+        self._hurried = whole is not None
+        self._had = 0 if self._hurried else got
+        return whole
 
     def _take(self, target: memoryview, whole: bool) -> int:
         return self._sock.recv_into(target, 0, socket.MSG_WAITALL if whole else 0)

@@ -12,11 +12,13 @@ one connection; an answer repeats its request's number.
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
 from typing import NamedTuple
 
 from ..errors import LocalProtocolError, ProtocolError, RemoteProtocolError, VersionMismatch
 from .bodies import encode_body
-from .messages import KINDS, Message
+from .messages import KINDS, Message, Reply
+from .packed import REPLY, reply_numbers
 
 MAGIC = b"TOSN"
 VERSION = 1
@@ -25,6 +27,9 @@ MAX_BODY = 1 << 20
 
 HEADER = struct.Struct(">4sBBHIIQ")
 HEADER_SIZE = HEADER.size
+
+_PLAIN_REPLY = struct.Struct(HEADER.format + REPLY.format.removeprefix(">"))
+_REPLY = next(kind for kind, message in KINDS.items() if message is Reply)
 
 
 class Header(NamedTuple):
@@ -118,5 +123,10 @@ def encode_head(message: Message, sequence: int, payload: int) -> bytes:
     LocalProtocolError
         The message cannot be encoded, or is too long.
     """
+    if type(message) is Reply and message.settings is None:
+        # Nearly all answers: header and body in one step. What does not fit, the rest complains of.
+        with suppress(struct.error, KeyError):
+            begin = MAGIC, VERSION, _REPLY, 0, sequence, REPLY.size, payload
+            return _PLAIN_REPLY.pack(*begin, *reply_numbers(message), 0)
     kind, body = encode_body(message)
     return encode_header(kind, sequence, len(body), payload) + body

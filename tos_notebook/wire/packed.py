@@ -40,22 +40,22 @@ class _Spans:
         self._kind, self._spans = kind.__name__, spans
         self._pick = itemgetter(*map(kind._fields.index, spans))
         self._low = max(span.low for span in spans.values())
-        self._high = min(span.high for span in spans.values())
+        self.high = min(span.high for span in spans.values())
 
     def check(self, values: Sequence[Any]) -> None:
         """Raise RemoteProtocolError if one of a message's fields, in order, is beyond its limit."""
         found = self._pick(values)
         # Nearly always all of them together are below the lowest limit; a sum with NaN is not.
-        if min(found) >= self._low and sum(found) <= self._high:
+        if min(found) >= self._low and sum(found) <= self.high:
             return
         for (name, span), value in zip(self._spans.items(), found, strict=True):
             if not span.holds(value):
                 raise RemoteProtocolError(f"{self._kind}.{name}: expected {span}, got {value}.")
 
 
-_PUSH_SPANS, _REPLY_SPANS = _Spans(Push), _Spans(Reply)
+PUSH_SPANS, _REPLY_SPANS = _Spans(Push), _Spans(Reply)
 _PUSH = Struct(f">6q?5dq{DIGEST_SIZE}sH")
-_REPLY = Struct(">qqBBI")
+REPLY = Struct(">qqBBI")
 _SCALARS = Push._fields.index("metrics")
 _STATUS = {status: number for number, status in enumerate(STATUSES)}
 _DIRECTIVE = {directive: number for number, directive in enumerate(DIRECTIVES)}
@@ -82,16 +82,20 @@ def decode_push(body: bytes) -> Push:
     digest, told = values[_SCALARS : _SCALARS + 2]
     if told != count or count > MOST_METRICS:
         raise _length("Push", len(body))
-    _PUSH_SPANS.check(values)
+    PUSH_SPANS.check(values)
     return Push._make((*values[:_SCALARS], values[_SCALARS + 2 :], digest))
 
 
 def encode_reply(reply: Reply) -> bytes:
     """Pack a reply; raise struct.error, KeyError or TypeError for a field that does not fit."""
-    version, settings_version, status, directive, settings = reply
-    text = b"" if settings is None else _settings_text(settings)
-    numbers = _STATUS[status], _DIRECTIVE[directive]
-    return _REPLY.pack(version, settings_version, *numbers, len(text)) + text
+    text = b"" if reply.settings is None else _settings_text(reply.settings)
+    return REPLY.pack(*reply_numbers(reply), len(text)) + text
+
+
+def reply_numbers(reply: Reply) -> tuple[int, int, int, int]:
+    """Return what a reply packs before its settings; raise KeyError for what is no status."""
+    version, settings_version, status, directive, _ = reply
+    return version, settings_version, _STATUS[status], _DIRECTIVE[directive]
 
 
 def decode_reply(body: bytes) -> Reply:
@@ -102,10 +106,10 @@ def decode_reply(body: bytes) -> Reply:
     RemoteProtocolError
         Too few bytes, or too many, or a field that does not fit.
     """
-    if len(body) < _REPLY.size:
+    if len(body) < REPLY.size:
         raise _length("Reply", len(body))
-    version, settings_version, status, directive, length = _REPLY.unpack_from(body)
-    if len(body) != _REPLY.size + length:
+    version, settings_version, status, directive, length = REPLY.unpack_from(body)
+    if len(body) != REPLY.size + length:
         raise _length("Reply", len(body))
     if status >= len(STATUSES) or directive >= len(DIRECTIVES):
         raise RemoteProtocolError(
@@ -113,7 +117,7 @@ def decode_reply(body: bytes) -> Reply:
             f"{len(DIRECTIVES)}, got {status} and {directive}."
         )
     _REPLY_SPANS.check((version, settings_version))
-    settings = _settings(body[_REPLY.size :]) if length else None
+    settings = _settings(body[REPLY.size :]) if length else None
     return Reply(version, settings_version, STATUSES[status], DIRECTIVES[directive], settings)
 
 

@@ -19,24 +19,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from ...combiners.base import Combiner, Part, PushInfo, prepares
 from ...combiners.staging import stage
 from ...common.arrays import Array, Buffer
-from ...errors import (
-    CheckpointError,
-    CombinerError,
-    LocalProtocolError,
-    NonFiniteUpdate,
-    RemoteProtocolError,
-)
+from ...errors import CheckpointError, CombinerError, NonFiniteUpdate, RemoteProtocolError
 from ...layout import Layout
 from ...persist.values import encode
-from .non_finite import find_non_finite
+from .non_finite import find_non_finite, look
 from .push import Copied, Merge, Push
-from .rules import Bound, bind, merged_in_part, put_back, strict
-from .stripes import STRIPE_BYTES, Chain, alone, cut, drain
+from .rules import Bound, bind, merged_in_part, prepare, put_back, strict
+from .stripes import STRIPE_BYTES, Chain, alone, cut, drain, vectors_of
 
 MERGE_TIMEOUT = 300.0
 """Seconds that a push waits for its turn."""
@@ -122,12 +114,13 @@ class Center:
         WaitTimeout
             Another push's combiner did not end in time.
         """
-        vectors, combiner = self._vectors(update), self.combiner
-        spoiled = self._look(combiner, update, push)
+        vectors, combiner = vectors_of(self.layout, update), self._bound.combiner
+        plain = push.finite and not combiner.compares
+        spoiled = None if plain else look(self.layout, combiner, update, push)
         with self._enter() as chain:
             bound, info = self._ticket(push)
             if bound.combiner is not combiner:
-                spoiled = self._look(bound.combiner, update, push)
+                spoiled = look(self.layout, bound.combiner, update, push)
             if spoiled is not None:
                 info = info._replace(finite=False)
             if bound.combiner.striped:
@@ -135,6 +128,37 @@ class Center:
             else:
                 self._merge_whole(bound, update, info)
         return Merge(info.pushes + 1, info.staleness, spoiled)
+
+    def seize(self) -> bool:
+        """Take the center for one short merge, if it is to be had at once; return whether it is."""
+        if not (self._bound.at_once and self._gate.acquire(blocking=False)):
+            return False
+        # Nobody changes the combiner from here on.
+        if self._bound.at_once and self._stripes[0].lock.acquire(blocking=False):
+            return True
+        self._gate.release()
+        return False
+
+    def release(self) -> None:
+        """Give back what was seized."""
+        self._stripes[0].lock.release()
+        self._gate.release()
+
+    def merge_seized(self, update: Buffer, push: Push) -> Merge:
+        """Merge a finite update while the center is seized; see `merge`."""
+        (vector,) = vectors_of(self.layout, update)
+        bound, info = self._ticket(push)
+        self._version += 1
+        try:
+            strict.run(bound.stripes[0].merge, self._stripes[0].center, vector, info)
+        except BaseException as error:
+            raise self._spoil(bound, error) from error
+        return Merge(info.pushes + 1, info.staleness)
+
+    def _spoil(self, bound: Bound, error: BaseException) -> CombinerError:
+        # Before the lock of a stripe is released: a snapshot may follow.
+        self.tear(f"Combiner {bound.combiner.name} has merged a push in part.")
+        return merged_in_part(bound.combiner.name, error)
 
     def require(self, push: Push) -> None:
         """Refuse a push that could not be merged, whatever its update.
@@ -146,19 +170,10 @@ class Center:
         """
         self._ticket(push)
 
-    def _look(self, combiner: Combiner, update: Buffer, push: Push) -> NonFiniteUpdate | None:
-        """Look for NaN and infinity where it matters; return what a rule must leave out."""
-        if push.finite and not combiner.compares:
-            return None
-        error = find_non_finite(self.layout, update)
-        if error is None or (combiner.compares and (push.finite or push.skip)):
-            return error
-        raise error
-
     def read(self, out: Buffer | None = None, patience: float | None = None) -> tuple[Buffer, int]:
         """Copy the center; see `Parameters.read`. Padding between segments is left as it is."""
         buffer = self.layout.allocate() if out is None else out
-        vectors = self._vectors(buffer)
+        vectors = vectors_of(self.layout, buffer)
         first = self._stripes[0]
         with self._enter(first.lock, patience) as chain:
             version = self._version
@@ -220,7 +235,7 @@ class Center:
         """
         buffer = self.layout.allocate()
         buffer[...] = 0
-        vectors, arrays = self._vectors(buffer), list[Array]()
+        vectors, arrays = vectors_of(self.layout, buffer), list[Array]()
         with self._enter() as chain:
             entered()
             version, bound = self._version, self._bound
@@ -269,7 +284,7 @@ class Center:
 
     def load(self, buffer: Buffer) -> None:
         """Replace the center by a copy of `buffer`; the version stays."""
-        vectors = self._vectors(buffer)
+        vectors = vectors_of(self.layout, buffer)
         with self._enter() as chain:
             for stripe in self._stripes:
                 chain.advance(stripe.lock)
@@ -307,7 +322,10 @@ class Center:
 
     def _enter(self, first: threading.Lock | None = None, patience: float | None = None) -> Chain:
         patience = self._patience if patience is None else patience
-        return Chain(first or self._gate, patience, lambda: self.combiner.name)
+        return Chain(first or self._gate, patience, self._name)
+
+    def _name(self) -> str:
+        return self._bound.combiner.name
 
     def _count(self) -> None:
         self._version += 1
@@ -319,7 +337,7 @@ class Center:
                 f"Worker {push.worker}: expected a base version of at most {self._version}, "
                 f"got {push.base_version}."
             )
-        bound = self._by_pushes.get(push.pushes or self.combiner.pushes)
+        bound = self._by_pushes.get(push.pushes or self._bound.combiner.pushes)
         if bound is None:
             raise RemoteProtocolError(
                 f"Worker {push.worker} pushed {push.pushes!r}; expected "
@@ -333,12 +351,11 @@ class Center:
     def _merge_striped(
         self, chain: Chain, bound: Bound, vectors: Sequence[Array], info: PushInfo
     ) -> None:
-        parts = [
-            Part(rule, stripe.center, stripe.of(vectors))
-            for rule, stripe in zip(bound.stripes, self._stripes, strict=True)
-        ]
-        self._prepare(bound.combiner, parts, info)
-        self._strictly(bound, info, self._merge_stripes, chain, parts, info)
+        updates = [vectors[stripe.segment][stripe.span] for stripe in self._stripes]
+        if prepares(bound.combiner):
+            both = zip(bound.stripes, self._stripes, updates, strict=True)
+            self._prepare(bound.combiner, [Part(r, s.center, u) for r, s, u in both], info)
+        self._strictly(bound, info, self._merge_stripes, chain, bound.stripes, updates, info)
 
     def _strictly(
         self, bound: Bound, info: PushInfo, merge: Callable[..., None], *arguments: object
@@ -350,16 +367,16 @@ class Center:
             if self._version == info.pushes:
                 # The first stripe was not free: nothing has begun.
                 raise
-            # Before the lock of this stripe is released: a snapshot may follow.
-            self.tear(f"Combiner {bound.combiner.name} has merged a push in part.")
-            raise merged_in_part(bound.combiner.name, error) from error
+            raise self._spoil(bound, error) from error
 
-    def _merge_stripes(self, chain: Chain, parts: Sequence[Part], info: PushInfo) -> None:
+    def _merge_stripes(
+        self, chain: Chain, rules: Sequence[Combiner], updates: Sequence[Array], info: PushInfo
+    ) -> None:
         count: Callable[[], None] | None = self._count
-        for stripe, (rule, center, update) in zip(self._stripes, parts, strict=True):
+        for stripe, rule, update in zip(self._stripes, rules, updates, strict=True):
             chain.advance(stripe.lock, count)
             count = None
-            rule.merge(center, update, info)
+            rule.merge(stripe.center, update, info)
 
     def _merge_whole(self, bound: Bound, update: Buffer, info: PushInfo) -> None:
         drain(self._stripes, self._patience, lambda: bound.combiner.name)
@@ -369,7 +386,8 @@ class Center:
             Part(rules[name], self._tensors[name].reshape(-1), updates[name].reshape(-1))
             for name in rules
         ]
-        self._prepare(bound.combiner, parts, info)
+        if prepares(bound.combiner):
+            self._prepare(bound.combiner, parts, info)
         proposals = stage(rules, self._tensors, updates, info)
         with alone(self._stripes, self._patience, lambda: bound.combiner.name):
             for name, proposal in proposals.items():
@@ -379,23 +397,5 @@ class Center:
             self._count()
 
     def _prepare(self, combiner: Combiner, parts: Sequence[Part], info: PushInfo) -> None:
-        if not prepares(combiner):
-            return
         drain(self._stripes, self._patience, lambda: combiner.name)
-        try:
-            combiner.prepare(parts, info)
-        except CombinerError:
-            raise
-        except Exception as error:
-            raise CombinerError(
-                f"Combiner {combiner.name}: raised {type(error).__name__}: {error} in prepare. "
-                "The push was not merged."
-            ) from error
-
-    def _vectors(self, buffer: Buffer) -> list[Array]:
-        if buffer.dtype != np.uint8 or buffer.shape != (self.layout.nbytes,):
-            raise LocalProtocolError(
-                f"Expected a buffer of shape ({self.layout.nbytes},) of uint8, "
-                f"got shape {buffer.shape} of {buffer.dtype}."
-            )
-        return self.layout.vectors(buffer)
+        prepare(combiner, parts, info)

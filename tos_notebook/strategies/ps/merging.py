@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from ...common.arrays import Buffer
 from ...coordination.membership import Member
@@ -10,7 +12,7 @@ from ...coordination.reports import Reports, check_range
 from ...coordination.requests import WorkerRequests
 from ...coordination.settings import Settings
 from ...errors import CombinerError, NonFiniteUpdate, TosError
-from ...wire.messages import Directive, Poll, Proceed, Push, Reply
+from ...wire.messages import Directive, Poll, Proceed, Push, Reply, Status
 from ..base import NonFinite
 from . import push as ps
 from .center import Center
@@ -51,12 +53,60 @@ class Merging:
         traffic: tuple[int, int] = (0, 0),
     ) -> Reply:
         """See `Merger.push`."""
-        check_range("base_version", message.base_version, 0, self._center.version)
+        if not 0 <= message.base_version <= self._center.version:
+            check_range("base_version", message.base_version, 0, self._center.version)
+        reply = self._push_at_once(member, message, update, traffic)
+        return self._push(member, message, update, traffic) if reply is None else reply
+
+    def _push_at_once(
+        self, member: Member, message: Push, update: Buffer, traffic: tuple[int, int]
+    ) -> Reply | None:
+        """Push in one step where nobody waits for anything; else return None."""
+        if not message.finite or not self._center.seize():
+            return None
+        problem: BaseException | None = None
+
+        def merge(settings: Settings, workers: int) -> int | None:
+            nonlocal problem
+            push = self._describe(member, message, settings, workers)
+            try:
+                version, staleness, _ = self._center.merge_seized(update, push)
+            except BaseException as error:
+                problem = error
+                return None
+            member.suspect = None
+            self._reports.merged(member, message, version, staleness, traffic, workers)
+            return version
+
+        try:
+            reply = self._reports.commit(member, message, merge)
+        finally:
+            self._center.release()
+        if problem is None:
+            return reply
+        refuse = partial(self._refuse, member, message, problem)
+        return self._conclude(member, message, update, "committed", refuse)
+
+    def _push(
+        self, member: Member, message: Push, update: Buffer, traffic: tuple[int, int]
+    ) -> Reply:
         status, settings, workers = self._reports.admit(member, message)
+        merge = partial(self._merge, member, message, update, settings, workers, traffic)
+        return self._conclude(member, message, update, status, merge)
+
+    def _conclude(
+        self,
+        member: Member,
+        message: Push,
+        update: Buffer,
+        status: Status,
+        merge: Callable[[], int | None],
+    ) -> Reply:
+        """Merge what was admitted; answer it, whether or not it was."""
         merging, version = status == "committed", None
         try:
             if merging:
-                version = self._merge(member, message, update, settings, workers, traffic)
+                version = merge()
                 status = "skipped" if version is None else status
             if version is None:
                 version = self._center.read(update)[1]
@@ -96,16 +146,7 @@ class Merging:
         traffic: tuple[int, int],
     ) -> int | None:
         """Return the version that the push made, None if it was refused."""
-        push = ps.Push(
-            member.partition,
-            message.base_version,
-            message.steps,
-            message.samples,
-            workers,
-            None if settings is None else settings.strategy.combiner.pushes,
-            message.finite,
-            skip=self._non_finite == "skip",
-        )
+        push = self._describe(member, message, settings, workers)
         try:
             merged = self._center.merge(update, push)
             if merged.left_out is not None:
@@ -120,6 +161,20 @@ class Merging:
         version, staleness, _ = merged
         self._reports.merged(member, message, version, staleness, traffic, workers)
         return version
+
+    def _describe(
+        self, member: Member, message: Push, settings: Settings | None, workers: int
+    ) -> ps.Push:
+        return ps.Push(
+            member.partition,
+            message.base_version,
+            message.steps,
+            message.samples,
+            workers,
+            None if settings is None else settings.strategy.combiner.pushes,
+            message.finite,
+            self._non_finite == "skip",
+        )
 
     def _refuse(self, member: Member, message: Push, error: BaseException) -> None:
         """Leave an update out that was not merged, or end the run.

@@ -33,6 +33,7 @@ class PeerReplica:
         self.received = self.sent = 0
         """Bytes of parameters since they were set to 0 last."""
         self._layout = layout
+        self._codecs: CodecPair | None = None
         self._coding: Coding | None = None
         self._known: Buffer | None = None
         """What the worker has adopted; held only where something is encoded."""
@@ -46,6 +47,9 @@ class PeerReplica:
         codecs : CodecPair
             Of the settings that the worker's message names.
         """
+        if codecs is self._codecs:
+            return
+        self._codecs = codecs
         if codecs.lossless:
             self._coding = self._known = None
             self.buffer = self._plain

@@ -9,13 +9,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...combiners.base import Combiner
+from ...combiners.base import Combiner, Part, PushInfo
+from ...combiners.stateless import ADAG, Downpour, DynSGD
 from ...common.arrays import Array
 from ...errors import CombinerError
 from ...layout import Layout
 from ...persist.values import decode, revive
 from .push import Copied
 from .stripes import Stripe
+
+
+_SHORT = (Downpour, DynSGD, ADAG)
+"""A user's own subclass may do anything, for any time."""
 
 
 class Bound(NamedTuple):
@@ -26,6 +31,8 @@ class Bound(NamedTuple):
     """One for each stripe, if the combiner is striped."""
     tensors: dict[str, Combiner]
     """One for each parameter, if it is not."""
+    at_once: bool = False
+    """Whether it is one of ours that takes a single short pass over all parameters."""
 
 
 def bind(
@@ -41,7 +48,9 @@ def bind(
     try:
         rules = {True: combiner, False: combiner.of_statistics()}
         if combiner.striped:
-            return Bound(combiner, [rules[s.trained].begin(s.center) for s in stripes], {})
+            short = len(stripes) == 1 and type(combiner) in _SHORT
+            begun = [rules[s.trained].begin(s.center) for s in stripes]
+            return Bound(combiner, begun, {}, short)
         pairs = zip(layout.specs, tensors.values(), strict=True)
         own = {spec.name: rules[spec.trained].begin(t.reshape(-1)) for spec, t in pairs}
         return Bound(combiner, [], own)
@@ -75,6 +84,25 @@ class _Strict(threading.local):
 
 
 strict = _Strict()
+
+
+def prepare(combiner: Combiner, parts: Sequence[Part], info: PushInfo) -> None:
+    """Let a combiner look at a whole push before any of it is merged.
+
+    Raises
+    ------
+    CombinerError
+        It raised; the push was not merged.
+    """
+    try:
+        combiner.prepare(parts, info)
+    except CombinerError:
+        raise
+    except Exception as error:
+        raise CombinerError(
+            f"Combiner {combiner.name}: raised {type(error).__name__}: {error} in prepare. "
+            "The push was not merged."
+        ) from error
 
 
 def merged_in_part(name: str, error: BaseException) -> CombinerError:

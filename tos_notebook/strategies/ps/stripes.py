@@ -8,8 +8,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 
+import numpy as np
+
 from ...common.arrays import Array, Buffer
-from ...errors import WaitTimeout
+from ...errors import LocalProtocolError, WaitTimeout
 from ...layout import Layout
 from .rows.stamps import Stamps
 
@@ -38,6 +40,22 @@ class Stripe:
         return vectors[self.segment][self.span]
 
 
+def vectors_of(layout: Layout, buffer: Buffer) -> list[Array]:
+    """Return a buffer's segments as vectors.
+
+    Raises
+    ------
+    LocalProtocolError
+        It does not fit the layout.
+    """
+    if buffer.dtype != np.uint8 or buffer.shape != (layout.nbytes,):
+        raise LocalProtocolError(
+            f"Expected a buffer of shape ({layout.nbytes},) of uint8, "
+            f"got shape {buffer.shape} of {buffer.dtype}."
+        )
+    return layout.vectors(buffer)
+
+
 def cut(layout: Layout, center: Buffer, stripe_bytes: int) -> Iterator[Stripe]:
     """Yield the stripes of a center, in the order of its bytes."""
     dense = len(layout.segments) - len(layout.tables)
@@ -58,7 +76,12 @@ def cut(layout: Layout, center: Buffer, stripe_bytes: int) -> Iterator[Stripe]:
 
 
 class Chain:
-    """Locks taken in one order, each before the last one is released: no push overtakes."""
+    """Locks taken in one order, each before the last one is released: no push overtakes.
+
+    Mostly each is free, and is taken without a further call.
+    """
+
+    __slots__ = ("_held", "_name", "_patience")
 
     def __init__(self, first: threading.Lock, patience: float, name: Callable[[], str]) -> None:
         self._held = first
@@ -66,12 +89,14 @@ class Chain:
         self._name = name
 
     def __enter__(self) -> Chain:
-        take(self._held, self._patience, self._name)
+        if not self._held.acquire(False):
+            take(self._held, self._patience, self._name)
         return self
 
     def advance(self, lock: threading.Lock, between: Callable[[], object] | None = None) -> None:
         """Take `lock`, then release the one before; call `between` while both are held."""
-        take(lock, self._patience, self._name)
+        if not lock.acquire(False):
+            take(lock, self._patience, self._name)
         if between is not None:
             between()
         self._held.release()

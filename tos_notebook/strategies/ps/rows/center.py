@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ....combiners.base import Part, PushInfo, merges_rows
-from ....common.arrays import Buffer
+from ....combiners.base import Combiner, PushInfo, merges_rows
+from ....common.arrays import Array, Buffer
 from ..center import Center
 from ..non_finite import find_non_finite
 from ..push import Merge, Push
@@ -19,6 +19,10 @@ class RowCenter(Center):
 
     # Counts all that changes the parameters. Unlike the version it never goes back.
     _time = 0
+
+    def seize(self) -> bool:
+        """See `Center.seize`: what comes may be rows, which are merged in turn."""
+        return False
 
     def merge(self, update: Buffer | RowUpdate, push: Push) -> Merge:
         """See `Center.merge`.
@@ -56,13 +60,15 @@ class RowCenter(Center):
             else:
                 update.merge(stripe, rule, info, own)
 
-    def _merge_stripes(self, chain: Chain, parts: Sequence[Part], info: PushInfo) -> None:
+    def _merge_stripes(
+        self, chain: Chain, rules: Sequence[Combiner], updates: Sequence[Array], info: PushInfo
+    ) -> None:
         time, count = self._time + 1, self._count
         between: Callable[[], None] | None = count
-        for stripe, (rule, center, update) in zip(self._stripes, parts, strict=True):
+        for stripe, rule, update in zip(self._stripes, rules, updates, strict=True):
             chain.advance(stripe.lock, between)
             between = None
-            rule.merge(center, update, info)
+            rule.merge(stripe.center, update, info)
             if stripe.stamps is not None:
                 stripe.stamps.mark_all(time)
 
