@@ -23,7 +23,7 @@ PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --no-com
 COMPILE := -$(BIN)/python -m compileall -qq -j 0 -x 'site-packages/.*/tests/' $(CURDIR)/$(VENV)/lib 2>/dev/null
 
 # What decides what is installed.
-PACKAGING := setup.py pyproject.toml tos_notebook/codecs/_kernels.c
+PACKAGING := setup.py pyproject.toml tos_notebook/codecs/_kernels.c tos_notebook/common/_exchange.c
 
 FIRST := notebooks/00_first_steps.ipynb
 

@@ -126,15 +126,18 @@ TEST = [
     "ruff>=0.17,<0.18",  # a formatter's minor version changes what "formatted" means
 ]
 
-# Without a C compiler the codecs compute with numpy: nothing is lost but time. Sums and products
+# Without a C compiler Python and numpy do the same: nothing is lost but time. Sums and products
 # must not be fused: both ends of a connection have to find the same numbers.
-KERNELS = Extension(
-    "tos_notebook.codecs._kernels",
-    ["tos_notebook/codecs/_kernels.c"],
-    extra_compile_args=["-O3", "-ffp-contract=off"],
-    py_limited_api=True,
-    optional=True,
-)
+COMPILED = [
+    Extension(
+        name,
+        [f"{name.replace('.', '/')}.c"],
+        extra_compile_args=["-O3", "-ffp-contract=off"],
+        py_limited_api=True,
+        optional=True,
+    )
+    for name in ("tos_notebook.codecs._kernels", "tos_notebook.common._exchange")
+]
 
 setup(
     name="tos_notebook",
@@ -155,7 +158,7 @@ setup(
         "tos_notebook.widgets": ["static/*"],
     },
     data_files=labextension(),
-    ext_modules=[KERNELS],
+    ext_modules=COMPILED,
     # One wheel for every Python from 3.11 on.
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
     extras_require={

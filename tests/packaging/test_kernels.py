@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.packaging.built import build
-from tos_notebook.codecs import native
+from tos_notebook.codecs import native as kernels
+from tos_notebook.common import native as exchange
 
 COMPILER = (sysconfig.get_config_var("CC") or "cc").split()[0]
 
@@ -25,9 +26,13 @@ def test_a_compiler_builds_them_for_every_python(wheel: Path) -> None:
         or not Path(sysconfig.get_path("include"), "Python.h").exists()
     ):
         pytest.skip(f"needs {COMPILER} and Python's headers")
-    assert compiled(wheel) == ["tos_notebook/codecs/_kernels.abi3.so"]
+    assert sorted(compiled(wheel)) == [
+        "tos_notebook/codecs/_kernels.abi3.so",
+        "tos_notebook/common/_exchange.abi3.so",
+    ]
     assert "-cp311-abi3-" in wheel.name
-    assert native.extension is not None, "the package was installed without"
+    for each in (kernels, exchange):
+        assert each.extension is not None, "the package was installed without"
 
 
 def test_without_a_compiler_the_package_installs_all_the_same(tmp_path: Path) -> None:

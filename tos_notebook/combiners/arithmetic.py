@@ -48,7 +48,7 @@ def _signal(raised: int, dtype: np.dtype[Any]) -> None:
         np.add(largest, largest)
     if raised & 2:
         infinite = np.full(1, np.inf, dtype)
-        np.subtract(infinite, infinite)
+        np.add(infinite, -infinite)
 
 
 def blend(center: Array, weights: Array, alpha: float) -> None:

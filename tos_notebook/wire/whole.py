@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ..common import native
 from ..errors import ProtocolError
 from .bodies import decode_body
-from .frames import HEADER_SIZE, VERSION, decode_header, encode_header
+from .frames import HEADER_SIZE, decode_header, encode_header
 from .messages import KINDS, Finish, Push
 from .packed import PUSH_SPANS
 

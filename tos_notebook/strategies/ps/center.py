@@ -28,7 +28,7 @@ from ...persist.values import encode
 from .non_finite import find_non_finite, look
 from .push import Copied, Merge, Push
 from .rules import Bound, bind, merged_in_part, prepare, put_back, strict
-from .stripes import STRIPE_BYTES, Chain, alone, cut, drain, vectors_of
+from .stripes import STRIPE_BYTES, Chain, alone, cut, drain, seize, vectors_of
 
 MERGE_TIMEOUT = 300.0
 """Seconds that a push waits for its turn."""
@@ -134,23 +134,25 @@ class Center:
         if not (self._bound.at_once and self._gate.acquire(blocking=False)):
             return False
         # Nobody changes the combiner from here on.
-        if self._bound.at_once and self._stripes[0].lock.acquire(blocking=False):
+        if self._bound.at_once and seize(self._stripes):
             return True
         self._gate.release()
         return False
 
     def release(self) -> None:
         """Give back what was seized."""
-        self._stripes[0].lock.release()
+        for stripe in self._stripes:
+            stripe.lock.release()
         self._gate.release()
 
     def merge_seized(self, update: Buffer, push: Push) -> Merge:
         """Merge a finite update while the center is seized; see `merge`."""
-        (vector,) = vectors_of(self.layout, update)
+        vectors = vectors_of(self.layout, update)
         bound, info = self._ticket(push)
         self._version += 1
         try:
-            strict.run(bound.stripes[0].merge, self._stripes[0].center, vector, info)
+            for stripe, rule in zip(self._stripes, bound.stripes, strict=True):
+                strict.run(rule.merge, stripe.center, stripe.of(vectors), info)
         except BaseException as error:
             raise self._spoil(bound, error) from error
         return Merge(info.pushes + 1, info.staleness)

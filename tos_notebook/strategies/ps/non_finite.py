@@ -26,9 +26,7 @@ def find_non_finite(layout: Layout, update: Buffer) -> NonFiniteUpdate | None:
     )
 
 
-def look(
-    layout: Layout, combiner: Combiner, update: Buffer, push: Push
-) -> NonFiniteUpdate | None:
+def look(layout: Layout, combiner: Combiner, update: Buffer, push: Push) -> NonFiniteUpdate | None:
     """Look for NaN and infinity where it matters; return what a rule must leave out.
 
     Raises

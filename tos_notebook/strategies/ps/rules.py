@@ -16,8 +16,7 @@ from ...errors import CombinerError
 from ...layout import Layout
 from ...persist.values import decode, revive
 from .push import Copied
-from .stripes import Stripe
-
+from .stripes import STRIPE_BYTES, Stripe
 
 _SHORT = (Downpour, DynSGD, ADAG)
 """A user's own subclass may do anything, for any time."""
@@ -48,7 +47,9 @@ def bind(
     try:
         rules = {True: combiner, False: combiner.of_statistics()}
         if combiner.striped:
-            short = len(stripes) == 1 and type(combiner) in _SHORT
+            short = (
+                type(combiner) in _SHORT and sum(s.center.nbytes for s in stripes) <= STRIPE_BYTES
+            )
             begun = [rules[s.trained].begin(s.center) for s in stripes]
             return Bound(combiner, begun, {}, short)
         pairs = zip(layout.specs, tensors.values(), strict=True)

@@ -122,6 +122,16 @@ def take(lock: threading.Lock, patience: float, name: Callable[[], str]) -> None
         )
 
 
+def seize(stripes: Sequence[Stripe]) -> bool:
+    """Take all stripes, if all are free; return whether they are."""
+    for number, stripe in enumerate(stripes):
+        if not stripe.lock.acquire(blocking=False):
+            for taken in stripes[:number]:
+                taken.lock.release()
+            return False
+    return True
+
+
 def drain(stripes: Sequence[Stripe], patience: float, name: Callable[[], str]) -> None:
     """Wait for the pushes ahead to end; the gate, which is held, lets no other in."""
     for stripe in stripes:
