@@ -28,6 +28,10 @@ class Admission(Enum):
     """A newer task owns the partition; this one must end."""
 
 
+# Python 3.11 calls a function to look a member up in its enumeration: too long for every push.
+_COMMIT = Admission.COMMIT
+
+
 @dataclass(frozen=True, slots=True)
 class Position:
     """Where a partition continues: in `epoch`, after `steps` batches, with push `sequence`."""
@@ -131,7 +135,7 @@ class Ledger:
             number with other contents.
         """
         admission = self.check(epoch, partition, task, sequence, steps)
-        if admission is Admission.COMMIT:
+        if admission is _COMMIT:
             place = epoch, partition
             record = self._records.get(place)
             before = 0 if record is None else record.steps
@@ -171,7 +175,7 @@ class Ledger:
                 f"Partition {partition}, epoch {epoch + 1}: expected push {record.sequence} with "
                 f"at least 1 step, got push {sequence} with {steps} steps."
             )
-        return Admission.COMMIT
+        return _COMMIT
 
     def revoke(self, epoch: int, partition: int, task: int, sequence: int) -> bool:
         """Take the last admitted push back, because it could not be merged.

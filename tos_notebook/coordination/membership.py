@@ -25,6 +25,10 @@ class Doing(StrEnum):
     WAIT = "waiting"
 
 
+# Python 3.11 calls a function to look a member up in its enumeration: too long for every push.
+_TRAIN, _MERGE = Doing.TRAIN, Doing.MERGE
+
+
 class Who(TypedDict):
     """The fields of an event that name a worker."""
 
@@ -74,12 +78,12 @@ class Member:
     def hear(self, doing: Doing | None = None) -> None:
         """Note that the worker has asked for something, and what it does now."""
         now = time.monotonic()
-        if self.pushed and self.doing is Doing.TRAIN:
+        if self.pushed and self.doing is _TRAIN:
             self.longest = max(self.longest, now - self.heard)
         self.heard = now
         if doing is not None:
             self.doing = doing
-            self.pushed = self.pushed or doing is Doing.MERGE
+            self.pushed = self.pushed or doing is _MERGE
 
     def who(self) -> Who:
         """Return what events say of it."""

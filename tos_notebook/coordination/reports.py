@@ -21,6 +21,10 @@ from .settings import Settings
 from .state import ControlState
 
 
+# Python 3.11 calls a function to look a member up in its enumeration: too long for every push.
+_COMMIT, _MERGE, _TRAIN, _STOP = Admission.COMMIT, Doing.MERGE, Doing.TRAIN, Directive.STOP
+
+
 class Reports:
     """Admits what workers have trained."""
 
@@ -63,7 +67,7 @@ class Reports:
             known = state.settings_log.get(message.settings_version) if current else None
             status = self._admit(member, message) if current else "superseded"
             member.epoch = message.epoch
-            member.hear(Doing.MERGE)
+            member.hear(_MERGE)
             return status, known, len(state.membership.active()) or 1
 
     def _admit(self, member: Member, message: Push) -> Status:
@@ -73,7 +77,7 @@ class Reports:
         admission = state.ledger.admit(
             message.epoch, member.partition, member.task, message.sequence, message.steps
         )
-        if admission is Admission.COMMIT:
+        if admission is _COMMIT:
             state.gate.enter()
             if message.digest != NO_DIGEST:
                 place, digest = (message.epoch, member.partition), message.digest.hex()
@@ -117,7 +121,7 @@ class Reports:
             if self._admit(member, message) != "committed":
                 return None
             member.epoch = message.epoch
-            member.hear(Doing.MERGE)
+            member.hear(_MERGE)
             workers = len(state.membership.active()) or 1
             try:
                 version = merge(settings, workers)
@@ -164,14 +168,14 @@ class Reports:
     ) -> Reply:
         state = self._state
         state.gate.leave(merging)
-        member.hear(Doing.TRAIN)
+        member.hear(_TRAIN)
         state.acknowledge(member, message.settings_version)
         if status == "committed":
             state.committed[member.partition] += 1
         if status in ("committed", "skipped"):
             state.tick(member)
         directive = state.issue_directive(member)
-        if directive is Directive.STOP and not state.membership.is_current(member):
+        if directive is _STOP and not state.membership.is_current(member):
             # Perhaps only since it was admitted: what it has pushed counts, but it must end.
             status = "superseded"
         newest, settings = state.news(member, message.settings_version, directive)

@@ -98,6 +98,10 @@ class RowRecords:
             lost.uncounted = 0
 
 
+# Python 3.11 calls a function to look a member up in its enumeration: too long for every push.
+_GO, _STOP = Directive.GO, Directive.STOP
+
+
 class ControlState:
     """One run's ledger, members, settings and machine; every change is short, under the lock.
 
@@ -260,7 +264,7 @@ class ControlState:
     def issue_directive(self, member: Member) -> Directive:
         """Return what a worker does next; one that is told to stop leaves in order."""
         directive = self.directive(member)
-        if directive is Directive.STOP:
+        if directive is _STOP:
             self.leave(member)
         return directive
 
@@ -270,8 +274,8 @@ class ControlState:
             return Directive.STOP
         if self.span is not None and self.span.ended is not None:
             return Directive.STOP
-        directive = DIRECTIVES.get(self.machine.state, Directive.STOP)
-        if directive is Directive.GO and self._is_ahead(member):
+        directive = DIRECTIVES.get(self.machine.state, _STOP)
+        if directive is _GO and self._is_ahead(member):
             return Directive.WAIT
         return directive
 

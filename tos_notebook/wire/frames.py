@@ -12,7 +12,6 @@ one connection; an answer repeats its request's number.
 from __future__ import annotations
 
 import struct
-from contextlib import suppress
 from typing import NamedTuple
 
 from ..errors import LocalProtocolError, ProtocolError, RemoteProtocolError, VersionMismatch
@@ -124,9 +123,12 @@ def encode_head(message: Message, sequence: int, payload: int) -> bytes:
         The message cannot be encoded, or is too long.
     """
     if type(message) is Reply and message.settings is None:
-        # Nearly all answers: header and body in one step. What does not fit, the rest complains of.
-        with suppress(struct.error, KeyError):
-            begin = MAGIC, VERSION, _REPLY, 0, sequence, REPLY.size, payload
+        # Nearly all answers: header and body in one step.
+        begin = MAGIC, VERSION, _REPLY, 0, sequence, REPLY.size, payload
+        try:
             return _PLAIN_REPLY.pack(*begin, *reply_numbers(message), 0)
+        except (struct.error, KeyError):
+            # What does not fit is complained of below.
+            pass
     kind, body = encode_body(message)
     return encode_header(kind, sequence, len(body), payload) + body

@@ -15,6 +15,10 @@ from ...wire.messages import Answer, Awaiting, Directive, Poll, Proceed, Push, R
 from .peer_replica import PeerReplica
 
 
+_WAIT = Directive.WAIT
+"""Python 3.11 calls a function to look a member up in its enumeration: too long for every push."""
+
+
 class Merger(Protocol):
     """Takes what workers push, and says what they adopt."""
 
@@ -129,7 +133,7 @@ class PeerExchange:
         if settings is not None and not replica.read(settings.strategy.pushes):
             message = message._replace(finite=False)
         reply = self._merging.push(member, message, replica.buffer, replica.count())
-        self._owing = reply.directive is Directive.WAIT and not self._merging.keeps_own
+        self._owing = reply.directive is _WAIT and not self._merging.keeps_own
         nothing = self._owing or reply.status == "superseded"
         return reply, None if nothing else replica.reply(reply.version)
 

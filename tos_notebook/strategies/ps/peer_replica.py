@@ -38,6 +38,8 @@ class PeerReplica:
         self._known: Buffer | None = None
         """What the worker has adopted; held only where something is encoded."""
         self._encoded: Buffer | None = None
+        self.brief = self._is_brief()
+        """Whether a push and its reply are short, and merged by one thread at a time anyway."""
 
     def use(self, codecs: CodecPair) -> None:
         """Decode updates and encode replies with a codec from now on.
@@ -50,6 +52,14 @@ class PeerReplica:
         if codecs is self._codecs:
             return
         self._codecs = codecs
+        self._change(codecs)
+        self.brief = self._is_brief()
+
+    def _is_brief(self) -> bool:
+        moved = self._coding is None and self.shared
+        return self._layout.nbytes <= (STRIPE_BYTES if moved else BRIEF_BYTES)
+
+    def _change(self, codecs: CodecPair) -> None:
         if codecs.lossless:
             self._coding = self._known = None
             self.buffer = self._plain
@@ -82,12 +92,6 @@ class PeerReplica:
         if not nbytes:
             return None
         return (self.buffer if self._encoded is None else self._encoded).data
-
-    @property
-    def brief(self) -> bool:
-        """Whether a push and its reply are short, and merged by one thread at a time anyway."""
-        moved = self._coding is None and self.shared
-        return self._layout.nbytes <= (STRIPE_BYTES if moved else BRIEF_BYTES)
 
     def read(self, pushes: str) -> bool:
         """Decode the update that has come into `buffer`.
