@@ -20,7 +20,6 @@ from .membership import Doing, Links, Member, Traffic
 from .settings import Settings
 from .state import ControlState
 
-
 # Python 3.11 calls a function to look a member up in its enumeration: too long for every push.
 _COMMIT, _MERGE, _TRAIN, _STOP = Admission.COMMIT, Doing.MERGE, Doing.TRAIN, Directive.STOP
 
@@ -117,20 +116,19 @@ class Reports:
         with state.lock:
             if state.gate.held or not state.membership.is_current(member):
                 return None
-            settings = state.settings_log.get(message.settings_version)
+            version = message.settings_version
+            settings = state.settings_log.find(version) or state.settings_log.get(version)
             if self._admit(member, message) != "committed":
                 return None
             member.epoch = message.epoch
             member.hear(_MERGE)
             workers = len(state.membership.active()) or 1
             try:
-                version = merge(settings, workers)
+                made = merge(settings, workers)
             except BaseException:
                 state.gate.leave(True)
                 raise
-            if version is None:
-                return None
-            return self._decide(member, message, "committed", True, version)
+            return None if made is None else self._decide(member, message, "committed", True, made)
 
     def abandon(self, merging: bool) -> None:
         """Count a merge as ended that has raised; see `decide`."""

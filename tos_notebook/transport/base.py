@@ -352,10 +352,6 @@ def byte_view(buffer: BytesLike | None, writable: bool = False) -> memoryview | 
     """
     if buffer is None:
         return None
-    if type(buffer) is memoryview and buffer.format == "B" and buffer.c_contiguous:
-        # As most are.
-        if buffer.ndim == 1 and buffer.nbytes and not (writable and buffer.readonly):
-            return buffer
     try:
         # numpy declares its arrays to be buffers from Python 3.12 on.
         view = memoryview(buffer)  # type: ignore[arg-type]

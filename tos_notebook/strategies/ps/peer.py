@@ -14,7 +14,6 @@ from ...transport.base import BytesLike
 from ...wire.messages import Answer, Awaiting, Directive, Poll, Proceed, Push, Ready, Reply
 from .peer_replica import PeerReplica
 
-
 _WAIT = Directive.WAIT
 """Python 3.11 calls a function to look a member up in its enumeration: too long for every push."""
 

@@ -28,7 +28,7 @@ class PeerReplica:
     def __init__(self, layout: Layout, segment: Buffer | None) -> None:
         self.shared = segment is not None
         self._plain: Buffer = layout.allocate() if segment is None else segment
-        self.buffer = self._plain
+        self.buffer, self._view = self._plain, self._plain.data
         """Holds the update and then the reply: one copy of the model for a worker."""
         self.received = self.sent = 0
         """Bytes of parameters since they were set to 0 last."""
@@ -62,12 +62,13 @@ class PeerReplica:
     def _change(self, codecs: CodecPair) -> None:
         if codecs.lossless:
             self._coding = self._known = None
-            self.buffer = self._plain
+            self.buffer, self._view = self._plain, self._plain.data
         elif self._coding is None or self._coding.codecs != codecs:
             if self.shared and self._coding is None:
                 # From now on its segment is the worker's own: there it keeps what it adopted.
                 self.buffer = self._layout.allocate()
                 self.buffer[:] = self._plain
+                self._view = self.buffer.data
             self._coding = Coding(self._layout, codecs)
 
     def receive_into(self, nbytes: int) -> memoryview | None:
@@ -91,7 +92,7 @@ class PeerReplica:
         self.received += nbytes or self._layout.nbytes
         if not nbytes:
             return None
-        return (self.buffer if self._encoded is None else self._encoded).data
+        return self._view if self._encoded is None else self._encoded.data
 
     def read(self, pushes: str) -> bool:
         """Decode the update that has come into `buffer`.

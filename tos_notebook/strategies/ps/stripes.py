@@ -40,6 +40,9 @@ class Stripe:
         return vectors[self.segment][self.span]
 
 
+_BYTES = np.dtype(np.uint8)
+
+
 def vectors_of(layout: Layout, buffer: Buffer) -> list[Array]:
     """Return a buffer's segments as vectors.
 
@@ -48,7 +51,7 @@ def vectors_of(layout: Layout, buffer: Buffer) -> list[Array]:
     LocalProtocolError
         It does not fit the layout.
     """
-    if buffer.dtype != np.uint8 or buffer.shape != (layout.nbytes,):
+    if buffer.dtype != _BYTES or buffer.shape != (layout.nbytes,):
         raise LocalProtocolError(
             f"Expected a buffer of shape ({layout.nbytes},) of uint8, "
             f"got shape {buffer.shape} of {buffer.dtype}."
