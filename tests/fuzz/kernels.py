@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import random
+import struct
 from collections import Counter
 from pathlib import Path
 from time import monotonic
@@ -20,13 +21,15 @@ from typing import Any
 import numpy as np
 
 SIZES = (0, 1, 7, 8, 9, 511, 512, 513, 1024, 1500, 4099)
+BEGINS = b"TOSN\x01\x05\0\0"
+"""What a push's frame begins with."""
 SPECIAL = (0.0, -0.0, 1e-45, 3e38, -3e38, np.inf, -np.inf, np.nan)
 DTYPES = ("float32", "float64", "int32", ">f4", "int8", "uint8", "bool")
 
 
 def load(path: Path) -> ModuleType:
     """Import an extension from its file."""
-    spec = importlib.util.spec_from_file_location("_kernels", path)
+    spec = importlib.util.spec_from_file_location(path.name.partition(".")[0], path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -67,8 +70,38 @@ class Vectors:
         return vector
 
 
+def exchange(module: ModuleType, vectors: Vectors) -> str:
+    """Add two vectors, or read a frame that is a push, or nearly; return what became of it."""
+    chance = vectors.chance
+    if chance.random() < 0.5:
+        size, dtype = chance.choice(SIZES), chance.choice(["float32", "float64"])
+        divisor = chance.choice([1.0, 3.0, 0.0, 1e300, np.inf, np.nan])
+        raised = module.add_delta(vectors.make(size, dtype), vectors.make(size, dtype), divisor)
+        return "left" if raised < 0 else "done"
+    metrics, payload = chance.choice([0, 1, 3, 256, 300]), bytes(chance.randrange(40))
+    counts = [chance.choice([0, 1, 7, 2**40, -1]) for _ in range(6)]
+    times = [chance.choice([0.0, 0.5, 1e9, np.nan, -1.0]) for _ in range(5 + metrics)]
+    told = metrics if chance.random() < 0.9 else chance.randrange(400)
+    body = struct.pack(">6q?5dq16sH", *counts, True, *times[:5], 4, bytes(16), told)
+    body += struct.pack(f">{metrics}d", *times[5:])
+    lengths = len(body), len(payload)
+    if chance.random() < 0.2:
+        lengths = chance.choice([(2**32 - 1, 3), (len(body), 2**64 - 1), (0, 0)])
+    frame = BEGINS + struct.pack(">IIQ", 9, *lengths) + body + payload
+    frame = frame[: chance.choice([len(frame), len(frame), chance.randrange(len(frame))])]
+    got = chance.choice([len(frame), len(frame), len(frame) - 3, len(frame) + 1, -1])
+    begins = chance.choice([BEGINS, BEGINS, BEGINS, BEGINS[:7]])
+    try:
+        found = module.read_push(frame, got, begins, 2.0**40)
+    except (TypeError, ValueError, BufferError) as error:
+        return type(error).__name__
+    return "left" if found is None else "done"
+
+
 def call(module: ModuleType, vectors: Vectors) -> str:
     """Call one kernel; return what became of it."""
+    if module.__name__ == "_exchange":
+        return exchange(module, vectors)
     size, family = vectors.chance.choice(SIZES), vectors.chance.choice(["int8", "sign"])
     do = vectors.chance.choice(["encode", "decode", "add", "residual"])
     codes = vectors.make(size if family == "int8" else -(-size // 8), "uint8")

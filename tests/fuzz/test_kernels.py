@@ -1,4 +1,4 @@
-"""The kernels in C under the address and undefined-behavior sanitizers, for some seconds."""
+"""What is compiled of this package under the address and undefined-behavior sanitizers, for some seconds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from tests.support.long import few
 
 ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "tos_notebook" / "codecs" / "_kernels.c"
+SOURCES = ("tos_notebook/codecs/_kernels.c", "tos_notebook/common/_exchange.c")
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 SECONDS = 5
 
@@ -26,22 +26,25 @@ def library(name: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def compiled(folder: Path) -> Path:
+def compiled(folder: Path, source: str) -> Path:
     include = Path(sysconfig.get_path("include"))
     if shutil.which("gcc") is None or not (include / "Python.h").exists():
         pytest.skip("needs gcc and Python's headers")
-    extension = folder / "_kernels.abi3.so"
+    extension = folder / f"{Path(source).stem}.abi3.so"
     options = ["-O1", "-g", "-ffp-contract=off", "-shared", "-fPIC", *SANITIZE, f"-I{include}"]
-    subprocess.run(["gcc", *options, str(SOURCE), "-lm", "-o", str(extension)], check=True)
+    subprocess.run(["gcc", *options, str(ROOT / source), "-lm", "-o", str(extension)], check=True)
     return extension
 
 
+@pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("seconds", few([SECONDS, 120], SECONDS))
-def test_no_call_reads_or_writes_where_it_must_not(tmp_path: Path, seconds: int) -> None:
+def test_no_call_reads_or_writes_where_it_must_not(
+    tmp_path: Path, seconds: int, source: str
+) -> None:
     seed = random.SystemRandom().getrandbits(32)
     options = ["--seconds", str(seconds), "--seed", str(seed)]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.fuzz.kernels", str(compiled(tmp_path)), *options],
+        [sys.executable, "-m", "tests.fuzz.kernels", str(compiled(tmp_path, source)), *options],
         cwd=ROOT,
         env=os.environ
         | {

@@ -36,6 +36,7 @@ from tos_notebook.persist.sealed import decode, encode
 from tos_notebook.steering.machine import Command
 from tos_notebook.strategies.ps.center import Center
 from tos_notebook.strategies.ps.push import Copied
+from tos_notebook.strategies.ps.rules import Bound
 from tos_notebook.strategies.ps.settings import ServerSettings
 from tos_notebook.strategies.ps.trainer import ServerTrainer
 from tos_notebook.training.checkpoint.contents import from_sealed, to_parts
@@ -133,7 +134,13 @@ class WholeToo(Whole):
     """Another one of those."""
 
 
-RULES: dict[str, type[Combiner]] = {c.__name__: c for c in (Adds, Tallies, Counts, Whole, WholeToo)}
+class AtOnce(Adds):
+    """One that is merged in the same step in which a push is admitted and answered."""
+
+
+RULES: dict[str, type[Combiner]] = {
+    c.__name__: c for c in (Adds, AtOnce, Tallies, Counts, Whole, WholeToo)
+}
 
 
 class Interrupted(Center):
@@ -141,6 +148,9 @@ class Interrupted(Center):
 
     before_copy: Callable[[], object] | None = None
     after_swap: Callable[[], object] | None = None
+
+    def _bind(self, combiner: Combiner) -> Bound:
+        return super()._bind(combiner)._replace(at_once=isinstance(combiner, AtOnce))
 
     def snapshot(self, *args: Any) -> Copied:
         act, self.before_copy = self.before_copy, None
