@@ -20,7 +20,7 @@ ROOMS = {
         *("tensorboard", "observers", "dataframes", "strings", "inference", "streaming", "reduce"),
         *("sharing", "allreduce", "mllib", "feeding", "embeddings"),
     ),
-    "latency": ("exchange", "control", "epochs", "failures"),
+    "latency": ("exchange", "pushes", "control", "epochs", "failures"),
     "scale": ("load", "workers", "memory", "stragglers", "shards", "predictions"),
     "accuracy": ("accuracy", "sorted_data", "optimizer_state"),
     "start_up": ("start", "again", "compilers", "course", "fresh"),

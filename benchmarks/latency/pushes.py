@@ -172,7 +172,9 @@ def run(quick: bool, against: Path | None = None) -> list[Row]:
     for side, goal in (("bare echo", 0.6), ("theirs", 3)):
         if side in rates:
             ratio = median(mine / other for mine, other in zip(ours, rates[side], strict=True))
-            rows.append(Row(f"pushes of {what}: ours / {side}", ratio, "x", f">= {goal}", {}, rounds))
+            rows.append(
+                Row(f"pushes of {what}: ours / {side}", ratio, "x", f">= {goal}", {}, rounds)
+            )
     return rows
 
 

@@ -1,8 +1,9 @@
 """An exchange (push, combine, pull) over our transport against a bare TCP echo of its bytes.
 
-Two client processes, one server process with a thread per connection, which sends back the bytes
-that it got. So the bare side is what sockets can do: it merges nothing, copies nothing and checks
-nothing.
+Two client processes, one server process, which sends back the bytes that it got. What is small, one
+thread answers for all clients; what is large, a thread for each, since the interpreter's lock is
+free while the kernel copies. So the bare side is what sockets can do: it merges nothing, copies
+nothing and checks nothing.
 
     python -m benchmarks.lib.exchange_bare [--bytes N] [--seconds S] [--rounds R]
 """
@@ -30,6 +31,8 @@ from tos_notebook.transport.base import BytesLike
 from tos_notebook.transport.dial import connect_tcp
 from tos_notebook.transport.listener import TcpListener
 from tos_notebook.wire.messages import Answer, Directive, Join, Push, Reply, Request
+
+from .push_server import echo
 
 CLIENTS = 2
 SIZES = {"31 kB": 31_400, "4 MB": 4_000_000, "100 MB": 100_000_000}
@@ -69,12 +72,14 @@ class Bare:
     @contextmanager
     def serve(self, nbytes: int) -> Any:
         listener = socket.create_server(("127.0.0.1", 0))
+        serve = echo if nbytes <= BRIEF_BYTES else self._accept
         with closing(listener):
-            threading.Thread(target=self._accept, args=(listener, nbytes), daemon=True).start()
+            arguments = listener, nbytes, CLIENTS
+            threading.Thread(target=serve, args=arguments, daemon=True).start()
             yield listener.getsockname()[1]
 
-    def _accept(self, listener: socket.socket, nbytes: int) -> None:
-        for _ in range(CLIENTS):
+    def _accept(self, listener: socket.socket, nbytes: int, clients: int) -> None:
+        for _ in range(clients):
             sock, _address = listener.accept()
             threading.Thread(target=self._echo, args=(sock, nbytes), daemon=True).start()
 

@@ -1,4 +1,4 @@
-"""What is compiled of this package under the address and undefined-behavior sanitizers, for some seconds."""
+"""What is compiled of this package, under the address and undefined-behavior sanitizers."""
 
 from __future__ import annotations
 
