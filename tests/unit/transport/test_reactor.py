@@ -15,6 +15,7 @@ from tests.support.threads import wait_for_end
 from tests.unit.transport.conftest import LIMIT, Transport
 from tests.unit.transport.peers import PUSH, Server, read
 from tests.unit.worker.support import until
+from tos_notebook.common import native
 from tos_notebook.errors import ConnectionClosed, RemoteProtocolError
 from tos_notebook.transport.reactor import THREAD_NAME, Reactor
 from tos_notebook.transport.server import STEADY
@@ -23,6 +24,15 @@ from tos_notebook.wire.messages import Finish, Poll, Push
 
 LOUD = 32 << 20
 PUSHED = Push(0, 0, 1, 3, 0, 0, True, 0.5, 0.0, 0.0, 0.0, 0.0, 0, ())
+
+
+@pytest.fixture(autouse=True, params=["compiled", "python"])
+def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run each test with what is compiled for small pushes, and without."""
+    if request.param == "python":
+        monkeypatch.setattr(native, "extension", None)
+    elif native.extension is None:
+        pytest.skip("needs a C compiler when this package is installed")
 
 
 @pytest.fixture

@@ -22,6 +22,8 @@ class Merging:
     """Merges what workers push, and says what they adopt; see `Merger`.
 
     Threads of all connections call in here. Merging is the long part: no lock of the run is held.
+    But a short merge takes a few microseconds: if the center is free, admission, merge and answer
+    are one step, in which nothing else happens to the run.
 
     Parameters
     ----------

@@ -9,12 +9,22 @@ import pytest
 
 from tests.unit.strategies.ps.test_center import MIXED, STRIPE, filled, push
 from tos_notebook.combiners import ADAG, EASGD, Clip, Combiner, Downpour, DynSGD, Median
+from tos_notebook.common import native
 from tos_notebook.errors import CheckpointError, CombinerError, RemoteProtocolError
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.strategies.ps.center import Center
 from tos_notebook.strategies.ps.stripes import STRIPE_BYTES
 
 SHORT: list[Callable[[], Combiner]] = [Downpour, DynSGD, ADAG]
+
+
+@pytest.fixture(autouse=True, params=["compiled", "python"])
+def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run each test with what is compiled for small pushes, and without."""
+    if request.param == "python":
+        monkeypatch.setattr(native, "extension", None)
+    elif native.extension is None:
+        pytest.skip("needs a C compiler when this package is installed")
 
 
 class Own(Downpour):
