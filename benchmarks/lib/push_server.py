@@ -48,15 +48,15 @@ def echo(listener: socket.socket, nbytes: int, clients: int) -> None:
         got = dict.fromkeys(selector.get_map(), 0)
         while selector.get_map():
             for key, _ in selector.select():
-                sock, buffer = key.fileobj, key.data
-                assert isinstance(sock, socket.socket)
-                part = sock.recv_into(buffer[got[key.fd] :] if got[key.fd] else buffer)
+                client, buffer = key.fileobj, key.data
+                assert isinstance(client, socket.socket)
+                part = client.recv_into(buffer[got[key.fd] :] if got[key.fd] else buffer)
                 got[key.fd] = (got[key.fd] + part) % nbytes
                 if not part:
-                    selector.unregister(sock)
-                    sock.close()
+                    selector.unregister(client)
+                    client.close()
                 elif not got[key.fd]:
-                    sock.sendall(buffer)
+                    client.sendall(buffer)
 
 
 def main() -> None:
