@@ -12,35 +12,20 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import socket
-import struct
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from time import perf_counter, process_time
 from typing import Any, NamedTuple
 
-from tos_notebook.transport.auth import Secret
-from tos_notebook.transport.dial import connect_tcp
-from tos_notebook.wire.frames import HEADER_SIZE, encode_head
-from tos_notebook.wire.messages import Directive, Join, Joined, Poll, Proceed, Push, Reply
-
-from ..lib import push_server
-from ..lib.exchange_bare import USED, buffers
+from ..lib import push_clients, push_server
 from ..lib.harness import Row, program
-from ..lib.serving import RUN
+from ..lib.push_clients import END, HEAD, NBYTES, drive
 
 CLIENTS = 8
-NBYTES = 31_400
 HERE = Path(__file__).parents[2]
-_PUSH = Push(0, 0, 10, 1000, 0, 0, True, 0.25, *USED, (0.9,))
-_HEAD = len(encode_head(_PUSH, 0, NBYTES))
-_REPLY = len(encode_head(Reply(0, 0, "committed", Directive.GO, None), 0, NBYTES))
-_END = 60.0
-"""Seconds after which a measurement that does not end is given up."""
 
 
 class Measured(NamedTuple):
@@ -57,7 +42,7 @@ class Measured(NamedTuple):
 @contextmanager
 def _served(kind: str, checkout: Path) -> Iterator[tuple[int, Callable[[], float]]]:
     """Run a server's process; give its port, and a function for its CPU time so far."""
-    size = _HEAD + NBYTES if kind == "bare" else NBYTES
+    size = HEAD + NBYTES if kind == "bare" else NBYTES
     command = [sys.executable, push_server.__file__, kind, str(size), str(CLIENTS)]
     environment = os.environ | {"PYTHONPATH": str(checkout)}
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -74,52 +59,6 @@ def _served(kind: str, checkout: Path) -> Iterator[tuple[int, Callable[[], float
         process.stdin.close()
 
 
-def _connect(kind: str, number: int, port: int, stack: ExitStack) -> tuple[socket.socket, int, int]:
-    """Return a socket that may push now, the request's number before, and the version."""
-    if kind == "bare":
-        sock = stack.enter_context(closing(socket.create_connection(("127.0.0.1", port))))
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return sock, 0, 0
-    connection = connect_tcp("127.0.0.1", port, Secret(push_server.SECRET))
-    stack.enter_context(closing(connection))
-    pid, (_, parameters) = os.getpid(), buffers(NBYTES)
-    join = Join(RUN, number, 0, pid, "127.0.0.1", pid, segment="", metrics=["accuracy"])
-    joined, _ = connection.request(join, None, parameters)
-    assert isinstance(joined, Joined)
-    proceed, _ = connection.request(Poll(joined.settings_version), None, parameters)
-    assert isinstance(proceed, Proceed)
-    assert proceed.version is not None
-    # Past the connection, which checks and unpacks answers: the server is to be measured.
-    return connection._channel._sock, 2, proceed.version  # type: ignore[attr-defined]
-
-
-def _drive(kind: str, number: int, port: int, seconds: float, start: Any, pipe: Any) -> None:
-    with ExitStack() as stack:
-        sock, request, version = _connect(kind, number, port, stack)
-        update, _ = buffers(NBYTES)
-        head = bytearray(encode_head(_PUSH, 0, NBYTES))
-        # An echo's answer is as long as the push; a reply says which version comes next.
-        answer = memoryview(bytearray((_HEAD if kind == "bare" else _REPLY) + NBYTES))
-        put_request, put = struct.Struct(">I").pack_into, struct.Struct(">q")
-        sequence = 0
-        start.wait(_END)
-        began, cpu = perf_counter(), process_time()
-        while (spent := perf_counter() - began) < seconds:
-            request += 1
-            put_request(head, 8, request)
-            put.pack_into(head, HEADER_SIZE + 8, sequence)
-            put.pack_into(head, HEADER_SIZE + 32, version)
-            sock.sendmsg((head, update))
-            got = sock.recv_into(answer, 0, socket.MSG_WAITALL)
-            while 0 < got < len(answer):
-                got += sock.recv_into(answer[got:], 0, socket.MSG_WAITALL)
-            if kind != "bare":
-                (version,) = put.unpack_from(answer, HEADER_SIZE)
-            sequence += 1
-        pipe.send((sequence, spent, process_time() - cpu))
-        start.wait(_END)
-
-
 def measure(kind: str, checkout: Path, seconds: float) -> Measured:
     """Measure one server for so many seconds.
 
@@ -132,24 +71,24 @@ def measure(kind: str, checkout: Path, seconds: float) -> Measured:
     """
     context = multiprocessing.get_context("forkserver")
     # Eight clients would import all of this at the same time, longer than they measure.
-    context.set_forkserver_preload([__spec__.name])
+    context.set_forkserver_preload([push_clients.__name__])
     start = context.Barrier(CLIENTS + 1)
     with _served(kind, checkout) as (port, cpu):
         pipes, clients = [], []
         for number in range(CLIENTS):
             pipe, end = context.Pipe()
             arguments = (kind, number, port, seconds, start, end)
-            client = context.Process(target=_drive, args=arguments, daemon=True)
+            client = context.Process(target=drive, args=arguments, daemon=True)
             client.start()
             pipes.append(pipe)
             clients.append(client)
-        start.wait(_END)
+        start.wait(END)
         before = cpu()
-        found = [pipe.recv() for pipe in pipes if pipe.poll(_END)]
+        found = [pipe.recv() for pipe in pipes if pipe.poll(END)]
         used = cpu() - before
-        start.wait(_END)
+        start.wait(END)
         for client in clients:
-            client.join(_END)
+            client.join(END)
     pushes = sum(count for count, _, _ in found)
     rate = sum(count / spent for count, spent, _ in found)
     return Measured(rate, used / pushes, sum(taken for *_, taken in found) / pushes)
