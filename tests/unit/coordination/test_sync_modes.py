@@ -107,11 +107,15 @@ def test_who_waited_goes_on_with_everything_that_the_others_pushed_meanwhile() -
     assert LAYOUT.tensors(adopted)["total"] == 2
 
 
+class Own(Downpour):
+    """A user's, with which other pushes may come between merge and answer."""
+
+
 @pytest.mark.parametrize("sync", ["bsp", "ssp:1"])
 def test_nobody_goes_on_without_a_push_that_came_between_its_merge_and_its_milestone(
     sync: str,
 ) -> None:
-    crew = Crew(sync, 2)
+    crew = Crew(sync, 2, combiner=Own())
     crew.enter(0, 1)
     update, overtakes = LAYOUT.pack({"total": 1.0, "rows": 1}), [1]
     publish = crew.training.state.publish
