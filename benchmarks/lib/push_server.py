@@ -25,7 +25,7 @@ def ours(nbytes: int, clients: int) -> Iterator[int]:
     from benchmarks.lib.serving import serving
     from tos_notebook.transport.auth import Secret
 
-    with serving(nbytes, clients, Secret(SECRET)) as (server, _):
+    with serving(nbytes, clients, Secret(SECRET)) as (server, *_):
         yield server.address.port
 
 
