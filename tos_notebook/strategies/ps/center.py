@@ -257,9 +257,7 @@ class Center:
         return Copied(buffer, version, {"stripes": stripes, "tensors": tensors}, arrays)
 
     def restore(self, copied: Copied) -> None:
-        """Continue from what `snapshot` returned, with a combiner of the same parameters.
-
-        To be called before the first push.
+        """Continue, before the first push, from a `snapshot` of a like combiner.
 
         Raises
         ------
@@ -345,10 +343,9 @@ class Center:
                 f"Worker {push.worker} pushed {push.pushes!r}; expected "
                 f"{self.combiner.pushes!r} for combiner {self.combiner.name}."
             )
-        info = PushInfo(
+        return bound, PushInfo(
             push.worker, staleness, push.steps, push.samples, push.workers, self._version
         )
-        return bound, info
 
     def _merge_striped(
         self, chain: Chain, bound: Bound, vectors: Sequence[Array], info: PushInfo
