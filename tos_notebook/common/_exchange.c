@@ -194,7 +194,7 @@ static PyObject *py_read_push(PyObject *module, PyObject *args) {
     const char *prefix;
     double high;
     Py_buffer data = {0};
-    if (!PyArg_ParseTuple(args, "Ony#d", &source, &got, &prefix, &length, &high)) return NULL;
+    if (!PyArg_ParseTuple(args, "On" "y#d", &source, &got, &prefix, &length, &high)) return NULL;
     if (PyObject_GetBuffer(source, &data, PyBUF_SIMPLE) < 0) return NULL;
     if (length != 8 || got > data.len)
         PyErr_SetString(PyExc_ValueError, "Expected 8 bytes of a header, and data of the length.");

@@ -593,7 +593,9 @@ def test_a_setting_takes_effect_with_the_last_active_worker() -> None:
     assert training.poll(members[1], Poll(0)).settings_version == 1
     training.change_settings(Command.SET, "", learning_rate=0.5)
     reply = training.push(members[0], push(0), update(1))
-    assert reply.settings == WorkerSettings(3, 0.5, {"pushes": "delta", "codec": "fp32"})
+    assert reply.settings == WorkerSettings(
+        3, 0.5, {"pushes": "delta", "codec": "fp32", "by_row": "yes"}
+    )
     reply = training.push(members[0], push(1, settings_version=2), update(1))
     assert (reply.settings_version, reply.settings) == (2, None)
     training.push(members[1], push(0, settings_version=1), update(1))

@@ -100,7 +100,10 @@ def test_other_arguments_are_refused_as_python_does(call: Callable[[], Any], mes
         (lambda: TensorEstimator(epoch=1), "TensorEstimator: unknown option 'epoch'.*mean epochs"),
         (lambda: TensorEstimator(featureCol="x"), "'featureCol'. Did you mean featuresCol"),
         (lambda: Run.set(None, lr=1), "set: unknown option 'lr'. Did you mean learning_rate"),
-        (lambda: Run.set(None, strategy="ps"), "It is changed by run.swap_strategy"),
+        (
+            lambda: Run.set(None, strategy="ps"),
+            "It changes at the end of the epoch: run.swap_strategy",
+        ),
         (lambda: Run.set(None, batch_size=9), "'batch_size'. It stays as it is while a run trains"),
         (
             lambda: Run.set(None, codec="int8", compression="bf16"),
