@@ -76,7 +76,9 @@ def test_rows_are_trained_as_the_whole_table_is_to_the_bit(optimizer: str) -> No
     assert dense
 
 
-@pytest.mark.parametrize("optimizer", ["adam", keras.optimizers.SGD(0.1, momentum=0.9)], ids=str)
+@pytest.mark.parametrize(
+    "optimizer", ["adam", keras.optimizers.SGD(0.1, momentum=0.9)], ids=["adam", "momentum"]
+)
 def test_an_optimizer_that_moves_other_rows_has_none_to_tell(optimizer: Any) -> None:
     lone = Lone(tos.capture(model(optimizer)), *data(0))
     vectors = lone.program.layout.vectors(lone.buffer)
