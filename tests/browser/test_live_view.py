@@ -59,19 +59,6 @@ GROUND = """view => {
 """Whether the header, which stays while a person scrolls, has the color of the notebook."""
 
 
-WARNED = """view => {
-    const headline = view.querySelector('.tos-headline');
-    const [trouble, at] = ['.tos-trouble', '.tos-at'].map(part => headline.querySelector(part));
-    trouble.hidden = false;
-    trouble.textContent = '⚠ overfitting since epoch 1500';
-    at.textContent = 'epoch 20000 of 100000';
-    const seen = part => part.getBoundingClientRect().bottom <= line;
-    const line = headline.getBoundingClientRect().bottom;
-    return seen(trouble) && seen(at);
-}"""
-"""Whether a warning and the epoch fit into the first line together, however long both are."""
-
-
 @pytest.fixture
 def training(page: Any, lab: Lab) -> Iterator[View]:
     """A notebook whose training has begun, where JupyterLab goes without the plug-in."""
@@ -93,7 +80,6 @@ def test_without_the_plug_in_a_person_watches_steers_reloads_and_stops(
     view.reaches(before + 20)
     view.part("loss-chart").locator("canvas").first.wait_for()
     picture("training")
-    assert view.root.evaluate(WARNED)
     looks_closer(page, view)
     fills_the_screen(page, view)
     goes_through_by_keyboard(page, view)
