@@ -15,7 +15,7 @@ QUOTED = [
     "a worker to join for partition",
     "Spark to end the job: every partition is used up",
     "the validation after the last epoch, or callbacks",
-    "The Spark job lost its workers and restarts",
+    "The Spark job lost",
     "Spark's job was cancelled from outside the run",
     "another program answers there",
     "A partition must hold the same rows",

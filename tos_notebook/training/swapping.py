@@ -174,7 +174,7 @@ def _takes(strategy: Strategy, now: Settings) -> bool:
 def _left_out(now: Settings, settings: Settings, wanted: Mapping[str, Any]) -> str:
     """Return which combiner takes the place of the present one, where the caller chose none."""
     before, after = (each.strategy.shown().get("combiner") for each in (now, settings))
-    if wanted["combiner"] is not None or before is None or after is None:
+    if wanted.get("combiner") is not None or before is None or after is None:
         return ""
     if repr(before) == repr(after):
         return ""
