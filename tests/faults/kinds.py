@@ -39,7 +39,7 @@ CUT_OFF = tuple(name for name in WAITS if name in IN_DRIVER)
 PACE = 0.04
 """Seconds that every worker stands still in each milestone, until the fault has been."""
 UNTIL_COPY = 200
-"""Milestones of that pace in which the driver copies the parameters of shards once more."""
+"""Milestones of that pace in which the driver copies the parameters of shards again."""
 SLOWER = 5
 """Times the pace of workers whose milestone is a Spark job."""
 

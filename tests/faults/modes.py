@@ -119,7 +119,7 @@ APART = tuple(name for name, mode in MODES.items() if not mode.together)
 """Those that take any number of partitions, and a worker that is through before the others."""
 
 IN_DRIVER = tuple(name for name, mode in MODES.items() if not mode.shards)
-"""Those that take no more slots than there are workers."""
+"""Those that take a slot for each worker, and none besides."""
 
 SHARDED = tuple(name for name, mode in MODES.items() if mode.shards)
 

@@ -21,7 +21,7 @@ class Counted(NamedTuple):
 
     version: int
     staleness: int | None
-    """How many came between its base and this; None where nobody knows."""
+    """How many came between its base and this; None if unknown."""
     traffic: tuple[int, int] = (0, 0)
     """Bytes of parameters that came from the worker, and went to it."""
 
