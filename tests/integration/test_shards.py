@@ -15,8 +15,16 @@ import tos_notebook as tos
 from tests.faults.moments import ending_shard
 from tests.integration.conftest import counter
 from tests.support.watching import Watch
+from tests.unit.worker.support import until
 from tos_notebook.errors import ConfigError
-from tos_notebook.events import JobRestarted, MilestoneCommitted, StrategySwapped, WorkerLost
+from tos_notebook.events import (
+    JobRestarted,
+    MilestoneCommitted,
+    ParametersRestored,
+    StrategySwapped,
+    WorkerLost,
+)
+from tos_notebook.training.epochs import Epochs
 
 Train = Callable[..., tos.TrainingSession]
 
@@ -64,6 +72,30 @@ def test_a_shard_that_is_killed_comes_back_and_every_batch_counts_once(train: Tr
     assert run.status.milestones == len(run.history) == len(VALUES)
     assert not [note for note in run.status.notes if "lost" in note]
     assert not Path(f"/proc/{killed[0]}").exists()
+
+
+def test_a_shard_that_is_killed_between_two_jobs_comes_back_with_all_that_was_trained(
+    train: Train, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = Watch()
+    made: list[tos.Run] = []
+    turn = Epochs._turn
+
+    def kill_first(self: Epochs, epoch: int) -> None:
+        until(lambda: bool(made))
+        os.kill(_pid_of_shard(made[0]), signal.SIGKILL)
+        until(lambda: made[0].parts.training.lost is not None, 20)
+        turn(self, epoch)
+
+    monkeypatch.setattr(Epochs, "_turn", kill_first)
+    options: dict[str, Any] = {"partitions": 1, "epochs": 2, "repartition_every": 1}
+    run = train(counter(), **SHARDED).start((VALUES,), sinks=[watch], **options)
+    made.append(run)
+    run.wait(120)
+    assert run.parameters()["total"].tolist() == _sum(2)
+    (lost,) = watch.of(ParametersRestored)
+    assert (lost.milestones, lost.samples) == (0, 0)
+    assert run.status.samples == 2 * len(VALUES)
 
 
 def test_a_shard_that_dies_at_its_first_copy_comes_back_with_what_it_started_with(

@@ -84,7 +84,7 @@ class Coordinator(Jobs):
         Raises
         ------
         ClusterUnreachable
-            They cannot be, or were lost between two jobs.
+            They cannot be, or were lost since `bring_back`.
         """
         span = super().begin_span(source, first_epoch, last_epoch, layout)
         self._recovery.begin(self.trainer)
@@ -101,9 +101,13 @@ class Coordinator(Jobs):
         trainer = self.trainer
         return trainer.loads() if isinstance(trainer, RecoverableTrainer) else ()
 
-    def recover(self, span: JobSpan) -> str | None:
+    def recover(self, span: JobSpan, keep: bool) -> str | None:
         """Return to the last copy in memory; see `Recovery.recover`."""
-        return self._recovery.recover(self.trainer, span)
+        return self._recovery.recover(self.trainer, span, keep)
+
+    def bring_back(self) -> str | None:
+        """Return to the last copy in memory between two jobs; see `Recovery.bring_back`."""
+        return self._recovery.bring_back(self.trainer)
 
     def _begin(self, trainer: Trainer) -> None:
         self._cohort = Cohort(self.state, self.reports)

@@ -35,16 +35,23 @@ class Cuts:
         self._take, self._every = take, every
         # How often copies from before were of no use any more.
         self._forgotten = 0
+        # A later copy takes the place of an earlier one.
+        self._copying = threading.Lock()
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
     def begin(self) -> None:
         """Copy now, and again and again until `end`."""
-        self._copy()
+        self.copy()
         if self._thread is None:
             self._ended.clear()
             self._thread = threading.Thread(target=self._run, name="tos-cuts", daemon=True)
             self._thread.start()
+
+    def copy(self) -> None:
+        """Copy now; the copy from before stays where that cannot be done."""
+        with self._copying:
+            self._copy()
 
     def forget(self) -> None:
         """Forget the copy, and one that is being made: another job begins."""
@@ -63,7 +70,7 @@ class Cuts:
         pause = self._every
         while not self._ended.wait(pause):
             began = monotonic()
-            self._copy()
+            self.copy()
             pause = max(self._every, SHARE * (monotonic() - began))
 
     def _copy(self) -> None:

@@ -65,18 +65,45 @@ class Recovery:
         Raises
         ------
         ClusterUnreachable
-            The cluster has no room, or parameters were lost between two jobs.
+            The cluster has no room, or parameters were lost since `bring_back`.
         """
         if not isinstance(trainer, RecoverableTrainer):
             self._cuts.end()
             return
         if trainer.lost is not None:
-            raise ClusterUnreachable(
-                f"{trainer.lost} It was lost between two jobs. Continue from the last checkpoint "
-                "with tos.resume."
-            )
+            raise self._gone(trainer.lost)
         self._cuts.forget()
         self._ready(trainer)
+
+    def bring_back(self, trainer: Trainer) -> str | None:
+        """Return to the last copy, if parameters were lost since a job that was kept.
+
+        Returns
+        -------
+        str or None
+            Why they were lost; None if they are there.
+
+        Raises
+        ------
+        ClusterUnreachable
+            There is no copy of all that has been trained.
+        """
+        lost = lost_of(trainer)
+        if lost is None:
+            return None
+        with self._snapshotter.between():
+            latest = self._cuts.latest
+            if latest is None or latest.copied.version != trainer.parameters.version:
+                raise self._gone(lost)
+            trainer.restore(latest.copied)
+        return lost
+
+    @staticmethod
+    def _gone(lost: str) -> ClusterUnreachable:
+        return ClusterUnreachable(
+            f"{lost} It was lost between two jobs. Continue from the last checkpoint with "
+            "tos.resume."
+        )
 
     def _ready(self, trainer: RecoverableTrainer) -> None:
         # First, while nothing can be lost: what shards start with is still here.
@@ -86,7 +113,7 @@ class Recovery:
     def _onward(self) -> bool:
         return self._state.machine.state in ONWARD
 
-    def recover(self, trainer: Trainer, span: JobSpan) -> str | None:
+    def recover(self, trainer: Trainer, span: JobSpan, keep: bool) -> str | None:
         """Return to the last copy, if parameters were lost that workers had trained.
 
         Parameters
@@ -94,6 +121,8 @@ class Recovery:
         trainer : Trainer
         span : JobSpan
             Of a job that is over.
+        keep : bool
+            Whether to copy what is there: another job, which follows, cannot train it again.
 
         Returns
         -------
@@ -110,6 +139,9 @@ class Recovery:
         if not isinstance(trainer, RecoverableTrainer):
             return None
         reason = trainer.lost or span.ended
+        if reason is None and keep:
+            self._cuts.copy()
+            reason = trainer.lost or span.ended
         if reason is None:
             return None
         with self._snapshotter.between():

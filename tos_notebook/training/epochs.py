@@ -101,7 +101,7 @@ class Epochs:
         self.phase = Phase()
         self.notes: tuple[str, ...] = ()
         self.swaps = Swaps(training, publish)
-        self.recovered = Recovered(training, publish)
+        self.recovered = Recovered(training, self.phase, publish)
         self._lasting: tuple[str, ...] = ()
         self._sc = sc
         self._training = training
@@ -194,6 +194,7 @@ class Epochs:
             if self._jobs:
                 self._keep()
             last = self._last_epoch(epoch)
+            self.recovered.between_jobs()
             span = self._training.begin_span(self.source, epoch, last, self._layout)
             self._doing = None
             try:
@@ -229,7 +230,10 @@ class Epochs:
             before, raised_before = self._training.parameters.version, self._training.raised
             mark = self._training.mark()
             error = self._try(description)
-            if self.onward and (self._recovered(span) or self.swaps.detour(span)):
+            followed = span.last_epoch < self._options.epochs - 1
+            if self.onward and (
+                self.recovered.in_job(span, keep=followed) or self.swaps.detour(span)
+            ):
                 continue
             if error is None and (self._training.has_trained(span) or not self.onward):
                 return
@@ -240,25 +244,6 @@ class Epochs:
                 raise error
             gain = self._training.since(mark, self._plan.slots)
             self._restart(error, self._training.parameters.version - before, gain)
-
-    def _recovered(self, span: JobSpan) -> bool:
-        """Return to the last copy in memory, if shards of the parameters were lost."""
-        while self.onward:
-            if self._training.lost is not None:
-                self.phase.enter("the shards of the parameters, which start again")
-            try:
-                reason = self._training.recover(span)
-            except ClusterUnreachable as error:
-                if self._training.lost is None:
-                    raise
-                # Lost again before they had started.
-                reason = str(error)
-            if reason is None:
-                return False
-            self.recovered.tell(reason)
-            if self._training.lost is None:
-                return True
-        return True
 
     def _try(self, description: str) -> TosError | None:
         """Run a job; return what ended it, None if it says that it is done."""
@@ -359,6 +344,7 @@ class Epochs:
         """Do what is to be done between two epochs."""
         self._lay_out(epoch)
         if self.onward:
+            self.recovered.between_jobs()
             self.swaps.make(epoch)
 
     def _lay_out(self, epoch: int) -> None:
