@@ -17,7 +17,7 @@ import numpy as np
 
 from tos_notebook.common.arrays import Buffer, aligned_empty
 from tos_notebook.strategies.ps.shards.exchange import TRAFFIC, shards_in
-from tos_notebook.strategies.ps.shards.slices import slices, stripe_length
+from tos_notebook.strategies.ps.shards.slices import slices, stripe_lengths
 from tos_notebook.strategies.ps.stripes import STRIPE_BYTES
 from tos_notebook.transport.auth import Secret
 from tos_notebook.transport.dial import connect_tcp
@@ -109,7 +109,7 @@ class ToShards(ToDriver):
     ) -> None:
         super().__init__(address, number, update, target)
         layout = layout_of(update.nbytes)
-        self._parts = slices(layout, shards, stripe_length(layout, STRIPE_BYTES))
+        self._parts = slices(layout, shards, stripe_lengths(layout, STRIPE_BYTES))
         self._links: list[Any] = []
         self._versions = [0] * len(self._parts)
 

@@ -28,7 +28,17 @@ from ...persist.values import encode
 from .non_finite import find_non_finite, look
 from .push import Copied, Merge, Push
 from .rules import Bound, bind, merged_in_part, prepare, put_back, strict
-from .stripes import STRIPE_BYTES, Chain, alone, cut, drain, seize, vectors_of
+from .stripes import (
+    STRIPE_BYTES,
+    TABLE_STRIPES,
+    Chain,
+    Lengths,
+    alone,
+    cut,
+    drain,
+    seize,
+    vectors_of,
+)
 
 MERGE_TIMEOUT = 300.0
 """Seconds that a push waits for its turn."""
@@ -50,6 +60,8 @@ class Center:
         Length of a stripe.
     patience : float
         Seconds to wait for other pushes before giving up.
+    table_bytes : int, optional
+        Length of a stripe of a table; `TABLE_STRIPES` times that of others by default.
 
     Attributes
     ----------
@@ -64,6 +76,7 @@ class Center:
         combiner: Combiner,
         stripe_bytes: int = STRIPE_BYTES,
         patience: float = MERGE_TIMEOUT,
+        table_bytes: int | None = None,
     ) -> None:
         self.layout = layout
         self.stripe_bytes = stripe_bytes
@@ -74,7 +87,8 @@ class Center:
         self._gate = threading.Lock()
         self._center = layout.allocate()
         self._tensors = layout.tensors(self._center)
-        self._stripes = tuple(cut(layout, self._center, stripe_bytes))
+        lengths = Lengths(stripe_bytes, table_bytes or TABLE_STRIPES * stripe_bytes)
+        self._stripes = tuple(cut(layout, self._center, lengths))
         self._bound = self._bind(combiner)
         self._by_pushes = {combiner.pushes: self._bound}
         self.load(initial)

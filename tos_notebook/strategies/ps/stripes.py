@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from types import TracebackType
+from typing import NamedTuple
 
 import numpy as np
 
-from ...common.arrays import Array, Buffer
+from ...common.arrays import ALIGNMENT, Array, Buffer
 from ...errors import LocalProtocolError, WaitTimeout
-from ...layout import Layout
+from ...layout import Layout, Segment
 from .rows.stamps import Stamps
 
 STRIPE_BYTES = 1 << 20
@@ -21,6 +23,23 @@ better use of the cache saves."""
 
 TABLE_STRIPES = 8
 """Times that length for tables: the few rows of a push are spread over all stripes."""
+
+
+class Lengths(NamedTuple):
+    """Most bytes of a stripe; one of a table has at least as many rows as are aligned together."""
+
+    dense: int
+    table: int
+    """Of a stripe of a table."""
+
+
+class Span(NamedTuple):
+    """Where a stripe is."""
+
+    segment: int
+    start: int
+    """Its first element in the segment."""
+    stop: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +78,34 @@ def vectors_of(layout: Layout, buffer: Buffer) -> list[Array]:
     return layout.vectors(buffer)
 
 
-def cut(layout: Layout, center: Buffer, stripe_bytes: int) -> Iterator[Stripe]:
+def spans(layout: Layout, lengths: Lengths) -> Iterator[Span]:
+    """Yield where the stripes of a layout are, in the order of its bytes."""
+    for number, segment in enumerate(layout.segments):
+        length = _elements(segment, lengths)
+        for start in range(0, max(1, segment.size), length):
+            yield Span(number, start, min(start + length, segment.size))
+
+
+def _elements(segment: Segment, lengths: Lengths) -> int:
+    itemsize = np.dtype(segment.dtype).itemsize
+    if segment.table is None:
+        return max(1, lengths.dense // itemsize)
+    width = segment.table[1]
+    # Each begins at a multiple of ALIGNMENT: a shard's part may begin there.
+    together = ALIGNMENT // math.gcd(width * itemsize, ALIGNMENT)
+    return max(1, lengths.table // (width * itemsize) // together) * together * width
+
+
+def cut(layout: Layout, center: Buffer, lengths: Lengths) -> Iterator[Stripe]:
     """Yield the stripes of a center, in the order of its bytes."""
-    dense = len(layout.segments) - len(layout.tables)
-    for segment, vector in enumerate(layout.vectors(center)):
-        length = max(1, stripe_bytes // vector.itemsize)
-        trained, table = layout.segments[segment].trained, layout.segments[segment].table
-        if table is not None:
-            rows, width = table
-            count = max(1, TABLE_STRIPES * length // width)
-            for first in range(0, rows, count):
-                stamps = Stamps(segment - dense, first, min(count, rows - first))
-                span = slice(first * width, (first + stamps.rows) * width)
-                yield Stripe(vector[span], segment, span, threading.Lock(), trained, stamps)
-            continue
-        for start in range(0, max(1, vector.size), length):
-            span = slice(start, start + length)
-            yield Stripe(vector[span], segment, span, threading.Lock(), trained)
+    dense, vectors = len(layout.segments) - len(layout.tables), layout.vectors(center)
+    for number, start, stop in spans(layout, lengths):
+        segment, span = layout.segments[number], slice(start, stop)
+        stamps = None
+        if segment.table is not None:
+            width = segment.table[1]
+            stamps = Stamps(number - dense, start // width, (stop - start) // width)
+        yield Stripe(vectors[number][span], number, span, threading.Lock(), segment.trained, stamps)
 
 
 class Chain:

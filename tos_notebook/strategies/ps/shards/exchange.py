@@ -39,7 +39,7 @@ from ..exchange import encoding_in
 from ..replica import Replica
 from ..residual import ResidualStore
 from ..updates import Updates
-from .slices import Slice, slices, stripe_length
+from .slices import Slice, slices, stripe_lengths
 
 Result = TypeVar("Result")
 
@@ -345,5 +345,5 @@ class ShardedExchangeMaker:
         self, connection: Connection, layout: Layout, context: WorkerContext
     ) -> ShardedExchange:
         """Return it for one task."""
-        parts = slices(layout, self.shards, stripe_length(layout, self.stripe_bytes))
+        parts = slices(layout, self.shards, stripe_lengths(layout, self.stripe_bytes))
         return ShardedExchange(connection, layout, parts, context)

@@ -23,7 +23,7 @@ from . import parcel
 from .commits import Commits
 from .group import Group
 from .service import ShardTask
-from .slices import slices, stripe_length
+from .slices import slices, stripe_lengths
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class ShardedParameters:
     count : int
         Shards; a small model has fewer.
     stripe_bytes : int
-        At most; see `stripe_length`.
+        At most; see `stripe_lengths`.
     beside : callable
         Returns what starts tasks in the cluster.
     lost : callable
@@ -69,8 +69,8 @@ class ShardedParameters:
         self.layout = layout
         self.commits = Commits()
         self.torn: str | None = None
-        self._stripe_bytes = stripe_length(layout, stripe_bytes)
-        self._parts = slices(layout, count, self._stripe_bytes)
+        self._lengths = stripe_lengths(layout, stripe_bytes)
+        self._parts = slices(layout, count, self._lengths)
         self._combiner = combiner
         self._make_beside = beside
         self._beside: Beside | None = None
@@ -134,7 +134,7 @@ class ShardedParameters:
         token, generation = secrets.token_hex(16), secrets.token_hex(16)
         group = Group(len(self._parts), self._lost)
         layouts = tuple(part.layout for part in self._parts)
-        task = ShardTask(token, generation, layouts, self._stripe_bytes, self._combiner)
+        task = ShardTask(token, generation, layouts, self._lengths, self._combiner)
         beside = self._beside = self._make_beside()
         beside.services.add(token, group.seat)
         try:

@@ -26,6 +26,7 @@ from ....worker.exchange import expect
 from ....worker.usage import UsageMeter
 from ..center import Center
 from ..push import Copied
+from ..stripes import Lengths
 from . import parcel
 from .peer import ShardHandler
 from .staging import Staging
@@ -43,21 +44,22 @@ class ShardTask:
         What workers must name.
     layouts : tuple of Layout
         Of each shard's part.
-    stripe_bytes : int
-        See `Center`.
+    lengths : Lengths
+        Of stripes.
     combiner : Combiner
     """
 
     token: str
     generation: str
     layouts: tuple[Layout, ...]
-    stripe_bytes: int
+    lengths: Lengths
     combiner: Combiner
 
     def __call__(self, number: int, place: SidePlace) -> None:
         """Serve shard `number`; return when the driver says so, or is gone."""
         layout = self.layouts[number]
-        center = Center(layout, layout.allocate(), self.combiner, self.stripe_bytes)
+        dense, table = self.lengths
+        center = Center(layout, layout.allocate(), self.combiner, dense, table_bytes=table)
         staging = Staging(center)
         endpoint = place.endpoint
         listener = TcpListener(

@@ -1,22 +1,33 @@
 """The parts of the parameters that shards have: consecutive stripes of the whole layout.
 
 A stripe is the same in each arrangement, so that what a combiner keeps of it can move to another
-number of shards.
+number of shards. A part of a table is a table, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
 
 from ....common.arrays import ALIGNMENT
-from ....layout import Layout, ParameterSpec
+from ....layout import Layout, ParameterSpec, Segment
+from ..stripes import TABLE_STRIPES, Lengths, Span, spans
 
 FEWEST_STRIPES = 64
 """Of a model, so that few of them make shards of about the same size."""
+
+
+class TablePart(NamedTuple):
+    """Consecutive rows of a table."""
+
+    table: int
+    """Which one, counted from 0."""
+    first: int
+    rows: int
+    """How many."""
 
 
 class Slice(NamedTuple):
@@ -27,31 +38,28 @@ class Slice(NamedTuple):
     stripes: int
     """How many there are."""
     layout: Layout
+    tables: tuple[TablePart, ...] = ()
+    """What the layout's tables are."""
 
 
-class _Stripe(NamedTuple):
-    segment: int
-    start: int
-    """Its first byte in the whole buffer."""
-    nbytes: int
-    size: int
-    """Elements."""
-
-
-def stripe_length(layout: Layout, most: int) -> int:
-    """Return the bytes of a stripe, a multiple of `ALIGNMENT`.
+def stripe_lengths(layout: Layout, most: int) -> Lengths:
+    """Return the bytes of stripes, multiples of `ALIGNMENT`.
 
     Parameters
     ----------
     layout : Layout
     most : int
-        Bytes.
+        Bytes of one that is of no table.
     """
-    wanted = min(most, layout.nbytes // FEWEST_STRIPES)
-    return max(1, -(-wanted // ALIGNMENT)) * ALIGNMENT
+    few = layout.nbytes // FEWEST_STRIPES
+    return Lengths(_aligned(min(most, few)), _aligned(min(TABLE_STRIPES * most, few)))
 
 
-def slices(layout: Layout, count: int, stripe_bytes: int) -> list[Slice]:
+def _aligned(nbytes: int) -> int:
+    return max(1, -(-nbytes // ALIGNMENT)) * ALIGNMENT
+
+
+def slices(layout: Layout, count: int, lengths: Lengths) -> list[Slice]:
     """Return the parts of a layout, of about the same length; fewer if it has fewer stripes.
 
     Parameters
@@ -59,11 +67,11 @@ def slices(layout: Layout, count: int, stripe_bytes: int) -> list[Slice]:
     layout : Layout
     count : int
         How many, at least 1.
-    stripe_bytes : int
-        See `stripe_length`.
+    lengths : Lengths
+        See `stripe_lengths`.
     """
-    stripes = list(_stripes(layout, stripe_bytes))
-    ends = np.cumsum([max(1, stripe.nbytes) for stripe in stripes])
+    stripes = list(spans(layout, lengths))
+    ends = np.cumsum([max(1, _nbytes(layout.segments[s.segment], s)) for s in stripes])
     count = min(count, len(stripes))
     first, found = 0, list[Slice]()
     for number in range(count):
@@ -76,22 +84,25 @@ def slices(layout: Layout, count: int, stripe_bytes: int) -> list[Slice]:
     return found
 
 
-def _stripes(layout: Layout, stripe_bytes: int) -> Iterator[_Stripe]:
-    """Yield the stripes as `stripes.cut` makes them."""
-    for number, segment in enumerate(layout.segments):
-        itemsize = np.dtype(segment.dtype).itemsize
-        length = max(1, stripe_bytes // itemsize)
-        for start in range(0, max(1, segment.size), length):
-            size = min(length, segment.size - start)
-            yield _Stripe(number, segment.offset + start * itemsize, size * itemsize, size)
+def _nbytes(segment: Segment, span: Span) -> int:
+    return (span.stop - span.start) * np.dtype(segment.dtype).itemsize
 
 
-def _slice(layout: Layout, stripes: Sequence[_Stripe]) -> Slice:
-    specs = []
+def _slice(layout: Layout, stripes: Sequence[Span]) -> Slice:
+    specs, tables = list[ParameterSpec](), list[TablePart]()
+    dense = len(layout.segments) - len(layout.tables)
     for number, group in groupby(stripes, lambda stripe: stripe.segment):
-        segment = layout.segments[number]
-        size = sum(stripe.size for stripe in group)
-        specs.append(ParameterSpec(str(number), (size,), segment.dtype, segment.trained))
-    part = Layout(specs)
-    start = stripes[0].start
-    return Slice(start, start + part.nbytes, len(stripes), part)
+        segment, mine = layout.segments[number], list(group)
+        start, size = mine[0].start, mine[-1].stop - mine[0].start
+        shape: tuple[int, ...] = (size,)
+        if segment.table is not None:
+            width = segment.table[1]
+            shape = size // width, width
+            tables.append(TablePart(number - dense, start // width, shape[0]))
+        by_row = segment.table is not None
+        specs.append(
+            ParameterSpec(str(number), shape, segment.dtype, segment.trained, by_row=by_row)
+        )
+    part, first = Layout(specs), layout.segments[stripes[0].segment]
+    offset = first.offset + stripes[0].start * np.dtype(first.dtype).itemsize
+    return Slice(offset, offset + part.nbytes, len(stripes), part, tuple(tables))

@@ -19,7 +19,7 @@ from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.strategies.ps.center import Center
 from tos_notebook.strategies.ps.push import Push
 from tos_notebook.strategies.ps.shards.parameters import ShardedParameters
-from tos_notebook.strategies.ps.shards.slices import stripe_length
+from tos_notebook.strategies.ps.shards.slices import stripe_lengths
 from tos_notebook.testing.side_threads import SideThreads
 from tos_notebook.transport.auth import new_secret
 from tos_notebook.transport.inproc import InprocListener, connect_inproc
@@ -134,7 +134,8 @@ def test_a_start_ends_with_the_run() -> None:
 
 def test_another_number_of_shards_takes_over_what_a_combiner_keeps() -> None:
     initial = filled(1)
-    center = Center(LAYOUT, initial, FedAdam(), stripe_length(LAYOUT, 1 << 20))
+    dense, table = stripe_lengths(LAYOUT, 1 << 20)
+    center = Center(LAYOUT, initial, FedAdam(), dense, table_bytes=table)
     update = filled(2)
     center.merge(update, Push(0, 0, 1, 1, 1, "delta"))
     copied = center.snapshot()
