@@ -114,7 +114,7 @@ class PeerExchange:
         RemoteProtocolError
             An update cannot be of that length.
         """
-        replica = self._replica or _refuse()
+        replica = self._replica or refuse()
         # A version that there is not is refused when the request is handled.
         settings = self._settings = self._reports.find_settings(message.settings_version)
         if settings is not None:
@@ -127,7 +127,7 @@ class PeerExchange:
 
     def push(self, member: Member, message: Push) -> tuple[Answer, BytesLike | None]:
         """See `WorkerExchange.push`."""
-        replica = self._replica or _refuse()
+        replica = self._replica or refuse()
         settings = self._settings
         if settings is not None and not replica.read(settings.strategy.pushes):
             message = message._replace(finite=False)
@@ -138,7 +138,7 @@ class PeerExchange:
 
     def poll(self, member: Member, message: Poll) -> tuple[Answer, BytesLike | None]:
         """See `WorkerExchange.poll`."""
-        replica = self._replica or _refuse()
+        replica = self._replica or refuse()
         proceed = self._merging.poll(member, message, replica.buffer, self._owing)
         if proceed.version is None:
             return proceed, None
@@ -158,5 +158,12 @@ class PeerExchange:
         )
 
 
-def _refuse() -> NoReturn:
+def refuse() -> NoReturn:
+    """Refuse a worker whose partition another has.
+
+    Raises
+    ------
+    SessionClosed
+        Always.
+    """
     raise SessionClosed("The partition belongs to a later attempt by now.")

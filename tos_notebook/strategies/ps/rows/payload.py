@@ -6,7 +6,8 @@
 
 Each part begins at a multiple of `ALIGNMENT`. The dense part is the first `Layout.dense_nbytes` of
 a buffer. A table of which all rows are sent has no numbers. Where worker and server share memory,
-the dense part and such tables are there, and not in the payload.
+the dense part and such tables are there, and not in the payload. A layout may have no tables, as
+that of a shard's part.
 """
 
 from __future__ import annotations
@@ -35,7 +36,6 @@ def pack(layout: Layout, dense: Buffer | None, tables: Sequence[TableRows], shar
     Parameters
     ----------
     layout : Layout
-        With tables.
     dense : ndarray, shape (layout.dense_nbytes,) or longer, uint8, optional
         None where memory is shared.
     tables : sequence of TableRows
@@ -77,7 +77,8 @@ def unpack(
     data: Buffer = np.frombuffer(payload, np.uint8)
     head = 8 * len(layout.tables)
     counts = data[:head].view(np.uint64).tolist() if len(data) >= head else []
-    fits = counts and all(c <= _rows(s) for c, s in zip(counts, layout.tables, strict=True))
+    pairs = zip(counts, layout.tables, strict=False)
+    fits = len(counts) == len(layout.tables) and all(count <= _rows(s) for count, s in pairs)
     if not fits or len(data) != _end(layout, counts, shared is not None):
         raise RemoteProtocolError(
             f"Expected rows of {len(layout.tables)} tables, got {len(data)} bytes that say they "
@@ -112,7 +113,7 @@ def _numbers(data: Buffer, rows: int) -> Array:
 
 def _places(layout: Layout, counts: Sequence[int], shared: bool) -> Iterator[tuple[slice, slice]]:
     """Yield where the numbers and the rows of each table are; at the end, where all ends."""
-    start = _aligned(8 * len(counts)) + (0 if shared else _aligned(layout.dense_nbytes))
+    start = _first(layout, shared)
     for count, segment in zip(counts, layout.tables, strict=True):
         rows, width = _shape(segment)
         whole = count == rows
@@ -124,8 +125,16 @@ def _places(layout: Layout, counts: Sequence[int], shared: bool) -> Iterator[tup
 
 
 def _end(layout: Layout, counts: Sequence[int], shared: bool) -> int:
-    *_, (_, last) = _places(layout, counts, shared)
-    return _aligned(last.stop)
+    end = _first(layout, shared)
+    for _, values in _places(layout, counts, shared):
+        end = _aligned(values.stop)
+    return end
+
+
+def _first(layout: Layout, shared: bool) -> int:
+    """Return where the first table begins, behind the dense part."""
+    head = _aligned(8 * len(layout.tables))
+    return head if shared else head + _aligned(layout.dense_nbytes)
 
 
 def _shape(segment: Segment) -> tuple[int, int]:
