@@ -127,7 +127,7 @@ class ToShards(ToDriver):
                 link = connect_tcp(host, port, secret, fingerprint, END, answer_timeout=END)
                 self._links.append(link)
                 link.request(attach)
-                link.request(Encoding("delta", "fp32"))
+                link.request(Encoding("delta", "fp32", by_row=False))
         self._collect(Collect(0, 0, False, True, least, 0))
         return proceed.directive, proceed.version
 

@@ -250,7 +250,7 @@ class World:
             Serving("token", 0, "127.0.0.1", 4000, "", 1),
             Done(0, 0, "", "", 500, 2048, 8, 8),
             Attach("generation", 0, 0, 0, 0),
-            Encoding("delta", "none"),
+            Encoding("delta", "fp32", by_row=False),
             Collect(0, 0, merge=True, give=True, version=0, workers=1),
         )
         for wrong in (*among, *shards, Finish(0, 0, 99), push(9, base_version=9)):

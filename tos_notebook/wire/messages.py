@@ -293,10 +293,14 @@ class Attach:
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """What the worker's updates are from now on, and the codec for them and for replies."""
+    """What the worker's updates are from now on, and the codec for them and for replies.
+
+    With `by_row`, tables are exchanged by row, and the worker has no row that was sent before.
+    """
 
     pushes: Name
     codec: Name
+    by_row: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,8 +48,8 @@ class ServerSettings:
 
     @property
     def by_row(self) -> bool:
-        """Whether tables are exchanged by row; whole where updates are encoded, or in shards."""
-        return self.codec.lossless and not self.shards and merges_rows(self.combiner)
+        """Whether tables are exchanged by row; whole where updates are encoded."""
+        return self.codec.lossless and merges_rows(self.combiner)
 
     def check(self, sync: SyncMode, sync_interval: int) -> None:
         """See `StrategySettings.check`."""

@@ -30,7 +30,7 @@ from .push import Copied
 from .rows.center import RowCenter
 from .rows.exchange import exchange
 from .settings import ServerSettings, settings_in
-from .shards.exchange import ShardedExchangeMaker
+from .shards.maker import ShardedExchangeMaker
 from .shards.trainer import ShardedTrainer
 from .stripes import STRIPE_BYTES
 from .trainer import ServerTrainer

@@ -81,7 +81,7 @@ class RowPeerExchange(PeerExchange):
         if not self._by_row:
             return super().poll(member, message)
         rows = self._rows or refuse()
-        proceed = self._merging.poll(member, message, cast(Buffer, rows.question()), self._owing)
+        proceed = self._merging.poll(member, message, cast(Buffer, rows.buffer), self._owing)
         if proceed.version is None:
             return proceed, None
         self._owing = False

@@ -81,20 +81,16 @@ class RowPeerReplica:
     @property
     def buffer(self) -> RowUpdate:
         """The update that was read last, and then the reply; a question if there is none."""
-        return self.question() if self._update is None else self._update
-
-    def question(self) -> RowUpdate:
-        """Forget the update that was read last; return what collects the rows for the worker."""
-        last, segment = self._update, self._segment
-        if last is not None:
-            dense = last.dense
-        elif segment is not None:
-            dense = segment[: self._layout.dense_nbytes]
-        else:
-            dense = aligned_empty(self._layout.dense_nbytes)
-        nothing = [_nothing(segment.table, segment.dtype) for segment in self._layout.tables]
-        self._update = self._make(dense, nothing)
+        if self._update is None:
+            self._update = self._question()
         return self._update
+
+    def _question(self) -> RowUpdate:
+        """Return what collects the rows that the worker does not have."""
+        length, shared = self._layout.dense_nbytes, self._segment
+        dense = aligned_empty(length) if shared is None else shared[:length]
+        nothing = [_nothing(segment.table, segment.dtype) for segment in self._layout.tables]
+        return self._make(dense, nothing)
 
     def _make(self, dense: Buffer, tables: Sequence[TableRows]) -> RowUpdate:
         return RowUpdate(self._layout, dense, tables, self._bases, self._whole())

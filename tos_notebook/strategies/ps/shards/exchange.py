@@ -10,17 +10,14 @@ import json
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from ....archive.runner import Runner, Trained
 from ....common.arrays import Array
-from ....errors import ClusterUnreachable, RemoteProtocolError, TransportError
+from ....errors import ClusterUnreachable, RemoteProtocolError
 from ....layout import Layout
 from ....transport.base import Connection
-from ....transport.client import ChannelConnection
-from ....transport.dial import ANSWER, connect_tcp
 from ....wire.messages import (
     Attach,
     Collect,
@@ -39,99 +36,13 @@ from ..exchange import encoding_in
 from ..replica import Replica
 from ..residual import ResidualStore
 from ..updates import Updates
-from .slices import Slice, slices, stripe_lengths
+from .link import Place, ShardLink
+from .slices import Slice
 
 Result = TypeVar("Result")
 
 TRAFFIC = struct.Struct(">QQ")
 """Bytes of parameters that a worker has sent to shards, and got from them, since its last push."""
-
-
-class Place(NamedTuple):
-    """Where a shard listens."""
-
-    host: str
-    port: int
-    fingerprint: bytes | None
-
-
-class ShardLink:
-    """What a worker knows of one shard.
-
-    Parameters
-    ----------
-    replica : Replica
-        Of the shard's part.
-    part : Slice
-    """
-
-    def __init__(self, replica: Replica, part: Slice) -> None:
-        self.replica = replica
-        self.part = part
-        self.version = 0
-        self.moved = [0, 0]
-        """Bytes sent and received since the driver was told."""
-        self._connection: ChannelConnection | None = None
-
-    def attach(self, place: Place, secret: bytes, attach: Attach, encoding: Encoding) -> None:
-        """Connect, and open the partition.
-
-        Raises
-        ------
-        ClusterUnreachable
-            The shard cannot be reached.
-        """
-        try:
-            self._connection = connect_tcp(
-                *(place.host, place.port, secret, place.fingerprint), answer_timeout=ANSWER
-            )
-        except TransportError as error:
-            raise ClusterUnreachable(f"A worker cannot reach a shard: {error}") from error
-        self.ask(attach)
-        self.ask(encoding)
-
-    def ask(self, message: Attach | Encoding) -> None:
-        """Tell the shard something."""
-        ask(self._connected(), message, Proceed)
-
-    def stage(self, message: Push, updates: Updates) -> Push:
-        """Leave the part of an update at the shard; return the push as it was sent."""
-        update = updates.buffer[self.part.start : self.part.stop]
-        base = message._replace(base_version=self.version)
-        sent, payload = self.replica.encode(base, update, updates.differs)
-        if sent.finite:
-            answer, _ = self._connected().request(sent, payload)
-            expect(Proceed, answer, sent)
-            self.moved[0] += len(payload)
-        return sent
-
-    def collect(self, message: Collect) -> Proceed:
-        """Settle what was left there, and adopt what the shard sends."""
-        into = self.replica.adopted if message.give and self.replica.lossless else None
-        connection = self._connected()
-        answer, received = connection.request(message, into=into)
-        proceed = expect(Proceed, answer, message)
-        if (proceed.version is None) != (received is None):
-            raise RemoteProtocolError("Expected parameters with Proceed if it has their version.")
-        if received is not None and into is None and self.replica.lossless:
-            # A shard sends what it has not been asked for to workers that keep their own.
-            self.replica.adopted[:] = received
-        self.replica.adopt(received)
-        if received is not None:
-            self.moved[1] += len(received)
-        if proceed.version is not None:
-            self.version = proceed.version
-        return proceed
-
-    def _connected(self) -> ChannelConnection:
-        if self._connection is None:
-            raise RemoteProtocolError("Expected the driver to name shards before a push.")
-        return self._connection
-
-    def close(self) -> None:
-        """Leave the shard."""
-        if self._connection is not None:
-            self._connection.close()
 
 
 class ShardedExchange:
@@ -170,7 +81,7 @@ class ShardedExchange:
             )
             for n, part in enumerate(parts)
         ]
-        self._links = [
+        self._links: Sequence[ShardLink] = [
             ShardLink(
                 Replica(part.layout, adopted[part.start : part.stop], store, join.partition), part
             )
@@ -180,7 +91,12 @@ class ShardedExchange:
         self._begun = (0, 0)
         self._generation = ""
         self._owing = True
-        self._encoding = Encoding("delta", "none")
+        self._encoding = Encoding("delta", "fp32", by_row=False)
+
+    @property
+    def by_row(self) -> bool:
+        """Whether tables are exchanged by row."""
+        return False
 
     def join(self, message: Join) -> Joined:
         """See `Exchange.join`."""
@@ -196,7 +112,13 @@ class ShardedExchange:
         for link in self._links:
             link.replica.use(codecs)
         self._updates.use(pushes, apart=not codecs.lossless)
-        self._encoding = Encoding(pushes, settings.strategy["codec"])
+        encoding = Encoding(pushes, settings.strategy["codec"], self.by_row)
+        if encoding != self._encoding:
+            self._encoding = encoding
+            self._say_encoding()
+
+    def _say_encoding(self) -> None:
+        """Tell shards how updates are sent, if they are known yet."""
         if self._generation:
             self._each(lambda link: link.ask(self._encoding))
 
@@ -225,6 +147,8 @@ class ShardedExchange:
                 message = message._replace(finite=False)
         else:
             meanwhile()
+        if not message.finite:
+            self._spoiled()
         answer, told = self._connection.request(message, self._traffic())
         reply = expect(Reply, answer, message)
         if reply.status == "superseded":
@@ -239,6 +163,9 @@ class ShardedExchange:
         if self._collect(collect) and go:
             return reply
         return reply._replace(directive=Directive.WAIT) if go else reply
+
+    def _spoiled(self) -> None:
+        """Take note that an update was made where parameters were adopted, and is not sent."""
 
     def _traffic(self) -> bytes:
         up, down = (sum(link.moved[way] for link in self._links) for way in (0, 1))
@@ -332,18 +259,3 @@ def _list(received: memoryview | None) -> list[Any]:
     if not isinstance(found, list):
         raise RemoteProtocolError(f"Expected a list, got {found!r:.80}.")
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class ShardedExchangeMaker:
-    """Makes the worker's side of a run; see `worker.exchange.ExchangeMaker`."""
-
-    shards: int
-    stripe_bytes: int
-
-    def __call__(
-        self, connection: Connection, layout: Layout, context: WorkerContext
-    ) -> ShardedExchange:
-        """Return it for one task."""
-        parts = slices(layout, self.shards, stripe_lengths(layout, self.stripe_bytes))
-        return ShardedExchange(connection, layout, parts, context)

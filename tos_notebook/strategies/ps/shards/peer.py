@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import cast, get_args
 
-from ....codecs.pair import as_codecs
+from ....codecs.pair import CodecPair, as_codecs
 from ....combiners.base import Pushes
 from ....errors import ConfigError, RemoteProtocolError, SessionClosed
 from ....transport.base import BytesLike
 from ....wire.messages import Answer, Attach, Collect, Directive, Encoding, Proceed, Push, Request
 from .. import push as ps
 from ..peer_replica import PeerReplica
+from ..rows.peer_replica import RowPeerReplica
 from .staging import Staging
 
 PUSHES = get_args(Pushes)
@@ -34,7 +35,9 @@ class ShardHandler:
     def __init__(self, token: str, staging: Staging) -> None:
         self._token = token
         self._staging = staging
-        self._replica: PeerReplica
+        self._replica: PeerReplica | RowPeerReplica | None = None
+        # Whether it holds what this worker has left last, or what has become of it.
+        self._holds = False
         self._pushes: Pushes = "delta"
         self._partition = self._task = -1
 
@@ -49,7 +52,7 @@ class ShardHandler:
             raise RemoteProtocolError(f"Expected Attach first, got {type(message).__name__}.")
         if isinstance(message, Push):
             self._staging.traffic.add(received=nbytes)
-            return self._replica.receive_into(nbytes)
+            return self._encoded().receive_into(nbytes)
         if nbytes:
             raise RemoteProtocolError(
                 f"{type(message).__name__}: expected a payload of 0 bytes, got {nbytes}."
@@ -78,7 +81,7 @@ class ShardHandler:
             raise SessionClosed("The shard belongs to another run, or to an earlier attempt.")
         place = message.epoch, message.sequence
         self._staging.attach(message.partition, message.task, place)
-        self._replica = PeerReplica(self._staging.center.layout, None)
+        self._replica, self._holds = None, False
         self._partition, self._task = message.partition, message.task
         return _go()
 
@@ -91,16 +94,35 @@ class ShardHandler:
             codecs = as_codecs(message.codec)
         except ConfigError as error:
             raise RemoteProtocolError(f"Encoding.codec: {error}") from error
-        self._replica.use(codecs)
+        self._replica, self._holds = self._replica_for(message, codecs), False
         self._pushes = cast(Pushes, message.pushes)
         return _go()
+
+    def _replica_for(self, message: Encoding, codecs: CodecPair) -> PeerReplica | RowPeerReplica:
+        layout, earlier = self._staging.center.layout, self._replica
+        if message.by_row:
+            if not codecs.lossless:
+                raise RemoteProtocolError(
+                    f"Encoding.codec: expected 'fp32' where tables are exchanged by row, got "
+                    f"{message.codec!r}."
+                )
+            return RowPeerReplica(layout, None)
+        whole = earlier if isinstance(earlier, PeerReplica) else PeerReplica(layout, None)
+        whole.use(codecs)
+        return whole
+
+    def _encoded(self) -> PeerReplica | RowPeerReplica:
+        if self._replica is None:
+            raise RemoteProtocolError("Expected Encoding before anything else of an update.")
+        return self._replica
 
     def _stage(self, message: Push) -> Proceed:
         if not 1 <= message.steps <= message.samples:
             raise RemoteProtocolError(
                 f"Push.samples: expected at least {max(1, message.steps)}, got {message.samples}."
             )
-        finite = self._replica.read(self._pushes) and message.finite
+        replica, self._holds = self._encoded(), False
+        finite = replica.read(self._pushes) and message.finite
         push = ps.Push(
             self._partition,
             message.base_version,
@@ -111,21 +133,24 @@ class ShardHandler:
             finite,
         )
         place = message.epoch, message.sequence
-        self._staging.stage(self._partition, self._task, place, self._replica.buffer, push)
+        self._staging.stage(self._partition, self._task, place, replica.buffer, push)
+        self._holds = True
         return _go()
 
     def _collect(self, message: Collect) -> tuple[Proceed, BytesLike | None]:
+        replica, center = self._encoded(), self._staging.center
         merged = self._settle(message)
-        center = self._staging.center
+        if not self._holds:
+            merged = None
         if merged is not None and center.combiner.keeps_own:
-            return _go(merged), self._replica.reply(merged)
+            return _go(merged), replica.reply(merged)
         if not self._staging.wait(message.version, WAIT):
             return Proceed(Directive.WAIT, 0, None), None
         if not message.give:
             return _go(), None
         if merged is None or merged < message.version:
-            merged = center.read(self._replica.buffer)[1]
-        return _go(merged), self._replica.reply(merged)
+            merged = center.read(replica.buffer)[1]
+        return _go(merged), replica.reply(merged)
 
     def _settle(self, message: Collect) -> int | None:
         """Merge the update that waits, or forget it; return the version that it made."""

@@ -24,8 +24,8 @@ from ....wire.messages import Done, Order, Request, Serving
 from ....worker.beside import SidePlace
 from ....worker.exchange import expect
 from ....worker.usage import UsageMeter
-from ..center import Center
 from ..push import Copied
+from ..rows.center import RowCenter
 from ..stripes import Lengths
 from . import parcel
 from .peer import ShardHandler
@@ -59,7 +59,7 @@ class ShardTask:
         """Serve shard `number`; return when the driver says so, or is gone."""
         layout = self.layouts[number]
         dense, table = self.lengths
-        center = Center(layout, layout.allocate(), self.combiner, dense, table_bytes=table)
+        center = RowCenter(layout, layout.allocate(), self.combiner, dense, table_bytes=table)
         staging = Staging(center)
         endpoint = place.endpoint
         listener = TcpListener(

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 
 from ....common.arrays import Buffer
 from ....errors import RemoteProtocolError, SessionClosed
-from ..center import Center
 from ..push import Push
+from ..rows.center import RowCenter
+from ..rows.update import RowUpdate
 from .traffic import Traffic
 
 Place = tuple[int, int]
@@ -21,9 +22,9 @@ Place = tuple[int, int]
 
 
 class _Staged:
-    """An update that is not merged yet, or is, and has its reply in the buffer."""
+    """An update that is not merged yet, or is, and has become its reply."""
 
-    def __init__(self, place: Place, update: Buffer, push: Push) -> None:
+    def __init__(self, place: Place, update: Buffer | RowUpdate, push: Push) -> None:
         self.place, self.update, self.push = place, update, push
         self.version: int | None = None
         """That it has made; None as long as it is not merged."""
@@ -37,11 +38,11 @@ class Staging:
 
     Parameters
     ----------
-    center : Center
+    center : RowCenter
         Of the shard's part.
     """
 
-    def __init__(self, center: Center) -> None:
+    def __init__(self, center: RowCenter) -> None:
         self.center = center
         self.traffic = Traffic()
         self.failed: Exception | None = None
@@ -78,14 +79,16 @@ class Staging:
             if self._staged.get(partition) is left:
                 del self._staged[partition]
 
-    def stage(self, partition: int, task: int, place: Place, update: Buffer, push: Push) -> None:
+    def stage(
+        self, partition: int, task: int, place: Place, update: Buffer | RowUpdate, push: Push
+    ) -> None:
         """Keep an update until the driver has counted it.
 
         Parameters
         ----------
         partition, task : int
         place : tuple of int
-        update : ndarray, shape (layout.nbytes,), uint8
+        update : ndarray, shape (layout.nbytes,), uint8, or RowUpdate
             Stays as it is until it is merged or withdrawn.
         push : Push
 

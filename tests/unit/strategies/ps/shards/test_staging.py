@@ -11,8 +11,8 @@ from tests.support.long import examples
 from tos_notebook.combiners import Downpour
 from tos_notebook.errors import RemoteProtocolError, SessionClosed
 from tos_notebook.layout import Layout, ParameterSpec
-from tos_notebook.strategies.ps.center import Center
 from tos_notebook.strategies.ps.push import Push
+from tos_notebook.strategies.ps.rows.center import RowCenter
 from tos_notebook.strategies.ps.shards.staging import Staging
 
 LAYOUT = Layout([ParameterSpec("total", (), "float64")])
@@ -23,7 +23,7 @@ or when only the first shard has merged it."""
 
 
 def _staging() -> Staging:
-    return Staging(Center(LAYOUT, LAYOUT.allocate(), Downpour()))
+    return Staging(RowCenter(LAYOUT, LAYOUT.allocate(), Downpour()))
 
 
 def _stage(staging: Staging, task: int, place: tuple[int, int], value: float = 1.0) -> None:

@@ -1,0 +1,139 @@
+"""Tables in shards that are exchanged by row: the same parameters as whole, and few bytes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.strategies.ps.rows.support import (
+    PUSHES,
+    ROWS,
+    WIDTH,
+    WORKERS,
+    bench,
+    change,
+    equal,
+)
+from tos_notebook.codecs.pair import as_codecs
+from tos_notebook.combiners import EASGD, Combiner, DynSGD, FedAdam, FedAvg, as_combiner
+from tos_notebook.events import MilestoneCommitted, UpdateSkipped
+from tos_notebook.steering.machine import Command
+
+SHARDS = st.integers(1, 4)
+
+
+@pytest.mark.parametrize("combiner", ["downpour", "dynsgd", "adag", "fedavg", "fedbuff"])
+@settings(max_examples=4, deadline=None)
+@given(shards=SHARDS, pushes=PUSHES)
+def test_changes_by_row_make_the_same_parameters_as_whole_ones_in_the_driver(
+    combiner: str, shards: int, pushes: list[tuple[int, int, float]]
+) -> None:
+    """They are to the bit, in the shards and in each worker, whatever the order of the pushes."""
+    with bench(combiner, shards=shards) as rows, bench(combiner, by_row=False) as whole:
+        for worker, seed, share in pushes:
+            rows.push(worker, change(seed, share))
+            whole.push(worker, change(seed, share))
+            assert equal(rows.adopted(worker), whole.adopted(worker))
+        assert equal(rows.center, whole.center)
+
+
+@pytest.mark.parametrize("combiner", ["easgd", "fedasync", "fedadam", "diloco", "delayednesterov"])
+@settings(max_examples=4, deadline=None)
+@given(shards=SHARDS, pushes=PUSHES)
+def test_shards_merge_rows_as_the_driver_does(
+    combiner: str, shards: int, pushes: list[tuple[int, int, float]]
+) -> None:
+    with bench(combiner, shards=shards) as rows, bench(combiner) as driver:
+        for worker, seed, share in pushes:
+            rows.push(worker, change(seed, share))
+            driver.push(worker, change(seed, share))
+            assert equal(rows.adopted(worker), driver.adopted(worker))
+        assert equal(rows.center, driver.center)
+
+
+@pytest.mark.parametrize("shards", [1, 3])
+def test_only_rows_that_have_changed_are_sent(shards: int) -> None:
+    """Both ways: those that the worker has changed, and those that others have since."""
+    with bench("downpour", shards=shards) as rows:
+        for worker in range(WORKERS):
+            rows.worker(worker)
+        few = {"users": np.zeros((ROWS, WIDTH)), "items": np.zeros((7, 5))}
+        few["users"][3] = few["users"][20] = few["items"][2] = 1
+        for worker in (0, 1, 2, 0, 1):
+            rows.push(worker, few)
+        _, *later, last = (e for e in rows.events if isinstance(e, MilestoneCommitted))
+        # What a worker has got with its last push is told with its next.
+        assert later[-1].bytes_down == later[-1].bytes_up == last.bytes_up
+        # Heads, the dense part, and numbers and rows of each part of a table.
+        one_way = 64 * shards + 2 * 64 + 2 * 64 * min(3, shards + 1)
+        assert last.bytes_up <= one_way < rows.layout.nbytes
+
+
+@pytest.mark.parametrize("other", ["easgd", "gapaware", "fedavg", "dynsgd"])
+def test_a_swap_of_the_combiner_leaves_no_worker_behind(other: str) -> None:
+    """Under another rule, and back: rows that were moved meanwhile by whole pushes come, too."""
+    with bench("dynsgd", shards=2) as rows:
+        for seed in range(4):
+            rows.push(seed % 2, change(seed, 0.1))
+        for name in (other, "dynsgd"):
+            rows.training.change_settings(Command.SET, "", combiner=as_combiner(name))
+            # The first push of each was made for the rule before.
+            for seed in range(6):
+                rows.push(seed % 2, change(seed, 0.1))
+        for worker in (0, 1):
+            rows.push(worker, change(9, 0.1))
+            assert equal(rows.adopted(worker), rows.center)
+
+
+def test_a_swap_of_the_codec_leaves_no_worker_behind() -> None:
+    """What updates have left out until then comes with the first one by row."""
+    with bench("dynsgd", shards=3) as rows:
+        for codec in ("fp32", "int8", "topk:0.3+ef", "fp32"):
+            rows.training.change_settings(Command.SET, "", codec=as_codecs(codec))
+            for seed in range(6):
+                rows.push(seed % 2, change(seed, 0.1))
+        for worker in (0, 1):
+            rows.push(worker, change(9, 0.1))
+            assert equal(rows.adopted(worker), rows.center)
+
+
+@pytest.mark.parametrize("combiner", [DynSGD(), FedAvg(3), FedAdam(k=3), EASGD(0.3)], ids=repr)
+@pytest.mark.parametrize("counts", [(1, 3), (3, 2)], ids=str)
+def test_another_number_of_shards_continues_in_the_middle_of_a_round(
+    combiner: Combiner, counts: tuple[int, int]
+) -> None:
+    """Also what the combiner keeps of each row."""
+    with bench(combiner, shards=counts[0]) as run:
+        for worker in (0, 1, 2, 0):
+            run.push(worker, change(worker, 0.1))
+        copied = run.trainer.snapshot(lambda: None)
+    found = []
+    for shards in counts:
+        with bench(combiner, shards=shards) as run:
+            run.restart(copied)
+            for worker in (1, 2, 1, 0):
+                run.push(worker, change(worker, 0.1))
+            found.append(run.center)
+            assert run.trainer.parameters.version == copied.version + 4
+    assert equal(*found)
+    assert not equal(found[0], run.layout.tensors(copied.center))
+
+
+@pytest.mark.parametrize("share", [0.1, 1.0])
+def test_an_update_that_is_not_finite_is_left_out(share: float) -> None:
+    """The worker continues with the center's rows, also where it has written over all of them."""
+    with bench("downpour", shards=2) as rows:
+        rows.trainer._non_finite = "skip"
+        for worker in (0, 1):
+            rows.push(worker, change(worker, 0.1))
+        spoiled = change(5, share)
+        spoiled["users"][3, 1] = np.inf
+        rows.push(0, spoiled)
+        (skipped,) = (e for e in rows.events if isinstance(e, UpdateSkipped))
+        assert "NaN or infinity" in skipped.reason
+        assert equal(rows.adopted(0), rows.center)
+        assert np.isfinite(rows.center["users"]).all()
+        rows.push(0, change(6, 0.1))
+        assert equal(rows.adopted(0), rows.center)
