@@ -12,7 +12,6 @@ import argparse
 import faulthandler
 import logging
 import os
-import struct
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -24,7 +23,9 @@ from typing import Any
 
 import numpy as np
 
+from tests.fuzz.channels import Forgery, Memo, Tap, message_of, payload_at, whole_pushes
 from tests.fuzz.mutate import mutate
+from tests.fuzz.shards import ShardWorld
 from tests.support.numpy_program import NumpyProgram, SoftmaxRegression
 from tests.unit.worker.support import join, push
 from tos_notebook.codecs.pair import as_codecs
@@ -47,9 +48,7 @@ from tos_notebook.transport.client import ChannelConnection
 from tos_notebook.transport.inproc import InprocListener
 from tos_notebook.transport.reactor import Reactor
 from tos_notebook.transport.server import serve
-from tos_notebook.transport.sockets import SocketChannel
-from tos_notebook.wire.bodies import decode_body
-from tos_notebook.wire.frames import HEADER, HEADER_SIZE, Header, decode_header
+from tos_notebook.wire.frames import decode_header
 from tos_notebook.wire.messages import (
     KINDS,
     Attach,
@@ -69,7 +68,6 @@ from tos_notebook.wire.messages import (
     Order,
     Poll,
     Proceed,
-    Push,
     Ready,
     Refused,
     Reply,
@@ -89,69 +87,6 @@ FINGERPRINT = bytes(range(32))
 def filled(layout: Layout, value: float) -> list[Array]:
     """Return what a worker has trained: parameters that are all the same."""
     return [np.full_like(t, value) for t in layout.tensors(layout.allocate()).values()]
-
-
-class Tap:
-    """A channel that keeps what passes through it."""
-
-    def __init__(self, channel: Any, sent: list[bytes], received: list[bytes]) -> None:
-        self._channel = channel
-        self._sent = sent
-        self._received = received
-        self.peer = channel.peer
-        self.shutdown, self.close = channel.shutdown, channel.close
-
-    def send(self, head: bytes, payload: memoryview | None) -> None:
-        self._sent.append(head + bytes(payload or b""))
-        self._channel.send(head, payload)
-
-    def receive_head(self) -> tuple[Header, bytes]:
-        header, body = self._channel.receive_head()
-        fields = header.kind, 0, header.sequence, header.body, header.payload
-        self._received.append(HEADER.pack(b"TOSN", 1, *fields) + body)
-        return header, body
-
-    def receive_payload(self, target: memoryview) -> None:
-        self._channel.receive_payload(target)
-        self._received[-1] += bytes(target)
-
-    def discard(self, nbytes: int) -> None:
-        self._channel.discard(nbytes)
-
-
-class Memo(SocketChannel):
-    """A channel whose peer has said all that it ever will; what it is told is kept."""
-
-    def __init__(self) -> None:
-        super().__init__(None, "peer", 1.0, patience=0.0)  # type: ignore[arg-type]
-        self.begin()
-
-    def begin(self, *bursts: bytes) -> None:
-        """Let the peer say something else, each part of it when the one before was answered."""
-        self._bursts = [memoryview(burst) for burst in reversed(bursts) if burst]
-        self._rest = self._chunk[:0]
-        self.heads: list[bytes] = []
-
-    def _limit_waits(self, sock: object) -> None:
-        pass
-
-    def send(self, head: bytes, payload: memoryview | None) -> None:
-        self.heads.append(head)
-
-    def _take(self, target: memoryview, whole: bool) -> int:
-        if not self._bursts:
-            return 0
-        burst = self._bursts.pop()
-        part = burst[: len(target)]
-        target[: len(part)] = part
-        if len(part) < len(burst):
-            self._bursts.append(burst[len(part) :])
-        return len(part)
-
-    def shutdown(self) -> None:
-        pass
-
-    close = shutdown
 
 
 class Steady(WorkerHandler):
@@ -287,10 +222,6 @@ class Errors(logging.Handler):
         self.found.append(self.format(record))
 
 
-class Forgery(AssertionError):
-    """What must not be accepted was."""
-
-
 class Fuzz:
     """Runs cases, and counts what becomes of them.
 
@@ -302,6 +233,7 @@ class Fuzz:
     def __init__(self, seed: int) -> None:
         self._seed = seed
         self._worlds = worlds()
+        self._shards = [ShardWorld(number) for number in range(2)]
         self._memo = Memo()
         self.counts: Counter[str] = Counter()
 
@@ -332,9 +264,11 @@ class Fuzz:
         for number in range(first, first + ROUND):
             side = random.random()
             try:
-                if side < 0.6:
+                if side < 0.5:
                     self._serve(random, random.choice(self._worlds))
-                elif side < 0.85:
+                elif side < 0.65:
+                    self.counts[random.choice(self._shards).serve(random)] += 1
+                elif side < 0.88:
                     self._ask(random, random.choice(self._worlds))
                 else:
                     self._shake(random)
@@ -357,7 +291,7 @@ class Fuzz:
         self._memo.begin(mutated)
         serve(self._memo, handler, Reactor())
         heads = self._memo.heads
-        for answer in map(_message, heads):
+        for answer in map(message_of, heads):
             refused = isinstance(answer, Refused)
             self.counts[f"server: {answer.error if refused else type(answer).__name__}"] += 1
             if refused and answer.text.startswith("server error"):
@@ -379,17 +313,17 @@ class Fuzz:
         heads: Sequence[bytes],
     ) -> None:
         """Let the center change only by pushes that are whole, by an account of their own."""
-        answers = [_message(head) for head in heads]
+        answers = [message_of(head) for head in heads]
         committed = sum(isinstance(a, Reply) and a.status == "committed" for a in answers)
         # Merged, but the parameters have become too large for the codec of the reply.
         diverged = sum(isinstance(a, Refused) and a.error == "NonFiniteUpdate" for a in answers)
         version = training.parameters.version
-        if not committed <= version <= min(committed + diverged, _whole_pushes(sent)):
+        if not committed <= version <= min(committed + diverged, whole_pushes(sent)):
             raise Forgery(f"{version} pushes merged, answered {answers}: {sent!r}")
         if not version:
             raise Forgery("the center changed without a push")
         if world.codec.lossless and version == 1:
-            update = np.frombuffer(sent[_payload_at(sent) :][: len(before)], np.uint8)
+            update = np.frombuffer(sent[payload_at(sent) :][: len(before)], np.uint8)
             _expect_sum(world, before, update, training)
 
     # -- the client -------------------------------------------------------------------
@@ -463,35 +397,6 @@ def _spoil(random: Random, message: bytes, spoiled: bool) -> bytes:
     start = random.randrange(len(changed))
     changed[start:] = random.randbytes(len(changed) - start)
     return bytes(changed) if changed != message else bytes(b ^ 255 for b in message)
-
-
-def _message(head: bytes) -> Any:
-    header = decode_header(head)
-    return decode_body(header.kind, head[HEADER_SIZE : HEADER_SIZE + header.body])
-
-
-_PUSH_KIND = next(kind for kind, cls in KINDS.items() if cls is Push)
-
-
-def _whole_pushes(data: bytes) -> int:
-    """Count the whole frames of pushes that data begins with, by a reader of its own."""
-    found, at = 0, 0
-    while data[at : at + 5] == b"TOSN\x01" and len(data) >= at + 24:
-        kind = data[at + 5]
-        body, payload = struct.unpack_from(">IQ", data, at + 12)
-        at += 24 + body + payload
-        if at > len(data):
-            break
-        found += kind == _PUSH_KIND
-    return found
-
-
-def _payload_at(data: bytes) -> int:
-    at = 0
-    while data[at + 5] != _PUSH_KIND:
-        body, payload = struct.unpack_from(">IQ", data, at + 12)
-        at += 24 + body + payload
-    return at + 24 + int.from_bytes(data[at + 12 : at + 16], "big")
 
 
 def _expect_sum(world: World, before: bytes, update: Any, training: Coordinator) -> None:

@@ -7,12 +7,17 @@ from typing import Any
 
 import pytest
 
-from tests.fuzz.frames import Forgery, Fuzz
+from tests.fuzz.channels import Forgery
+from tests.fuzz.frames import Fuzz
 from tos_notebook.strategies.ps.center import Center
 from tos_notebook.transport import auth, shared
 from tos_notebook.wire import packed
 
 COUNT = 20_000
+SIDES = (
+    *("server: Reply", "server: RemoteProtocolError", "client: accepted"),
+    *("shard: Proceed", "shard: RemoteProtocolError"),
+)
 
 
 @pytest.fixture(autouse=True)
@@ -25,7 +30,7 @@ def test_mutated_frames_are_refused_or_change_what_a_worker_may() -> None:
     fuzz = Fuzz(seed=0)
     fuzz.run(0, COUNT)
     assert sum(fuzz.counts.values()) >= COUNT * 0.9
-    for side in ("server: Reply", "server: RemoteProtocolError", "client: accepted"):
+    for side in SIDES:
         assert fuzz.counts[side] > 100
 
 
@@ -41,9 +46,9 @@ def _fails(text: str) -> None:
 def test_a_merge_that_nobody_was_told_of_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     read = Center.read
 
-    def corrupt(self: Any, out: Any = None) -> Any:
+    def corrupt(self: Any, out: Any = None, patience: float | None = None) -> Any:
         self.center[0] ^= 1
-        return read(self, out)
+        return read(self, out, patience)
 
     fuzz = Fuzz(seed=0)
     monkeypatch.setattr(Center, "read", corrupt)

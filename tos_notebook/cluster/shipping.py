@@ -15,12 +15,14 @@ SHIPPED = (
     *("transport", "reduction", "runtime", "cluster", "nodes", "data", "inference", "worker"),
     # The worker's side of each strategy.
     *(f"strategies.ps.{each}" for each in ("exchange", "replica", "residual", "updates")),
-    *(f"strategies.ps.rows.{each}" for each in ("changes", "exchange", "payload", "stamps")),
+    *(f"strategies.ps.rows.{each}" for each in ("changes", "exchange", "payload", "replica")),
     # Shards of the parameters, which merge.
     *(f"strategies.ps.{each}" for each in ("center", "non_finite", "peer_replica", "push")),
     *("strategies.ps.rules", "strategies.ps.stripes", "strategies.ps.hogwild.exchange"),
-    *(f"strategies.ps.shards.{each}" for each in ("exchange", "parcel", "peer", "service")),
-    *(f"strategies.ps.shards.{each}" for each in ("slices", "staging", "traffic")),
+    *(f"strategies.ps.rows.{each}" for each in ("center", "peer_replica", "stamps", "update")),
+    *(f"strategies.ps.shards.{each}" for each in ("exchange", "link", "maker", "parcel", "peer")),
+    *(f"strategies.ps.shards.{each}" for each in ("rows", "service", "slices", "staging")),
+    "strategies.ps.shards.traffic",
     *(f"strategies.allreduce.{each}" for each in ("averaging", "mean", "milestone", "pace")),
     *(f"strategies.allreduce.{each}" for each in ("awaited", "coding", "mesh_exchange", "outer")),
     *("strategies.allreduce.peers", "strategies.treeaggregate.iteration"),

@@ -30,7 +30,7 @@ NAMED = {
     "worker.task",  # A run hands its task to Spark.
     "strategies.treeaggregate.iteration",  # So it does with each iteration that is a job.
     # So are the sides of sharded servers.
-    *("strategies.ps.shards.exchange", "strategies.ps.shards.service"),
+    *("strategies.ps.shards.maker", "strategies.ps.shards.service"),
     "strategies.ps.hogwild.exchange",
     "runtime.runner",  # The probe that `connect` sends imports it, and so does the daemon.
     *("tensorspark.mnist", "tensorspark.partitioner"),  # Programs hand these to Spark.

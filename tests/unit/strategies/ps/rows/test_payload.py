@@ -23,6 +23,7 @@ LAYOUT = Layout(
         ParameterSpec("items", (5, 1), "float16", by_row=True),
     ]
 )
+NO_TABLES = Layout([ParameterSpec("kernel", (4,), "float64")])
 ONLY_TABLES = Layout([ParameterSpec("users", (9, 3), "float32", by_row=True)])
 
 IDS = st.one_of(st.none(), st.sets(st.integers(0, 4)).map(sorted))
@@ -39,7 +40,11 @@ def rows(layout: Layout, ids: list[Any]) -> list[TableRows]:
     return found
 
 
-@given(st.sampled_from([LAYOUT, ONLY_TABLES]), st.lists(IDS, min_size=2, max_size=2), st.booleans())
+@given(
+    st.sampled_from([LAYOUT, ONLY_TABLES, NO_TABLES]),
+    st.lists(IDS, min_size=2, max_size=2),
+    st.booleans(),
+)
 def test_rows_come_as_they_were_sent(layout: Layout, ids: list[Any], shared: bool) -> None:
     sent, memory = rows(layout, ids), layout.allocate()
     memory[:] = np.arange(layout.nbytes, dtype=np.uint8)

@@ -9,21 +9,25 @@ from hypothesis import strategies as st
 
 from tests.support.long import examples
 from tos_notebook.combiners import Downpour
+from tos_notebook.common.table_rows import TableRows
 from tos_notebook.errors import RemoteProtocolError, SessionClosed
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.strategies.ps.push import Push
 from tos_notebook.strategies.ps.rows.center import RowCenter
+from tos_notebook.strategies.ps.rows.update import RowUpdate
 from tos_notebook.strategies.ps.shards.staging import Staging
 
 LAYOUT = Layout([ParameterSpec("total", (), "float64")])
+ROWS = 5
+TABLE = Layout([*LAYOUT.specs, ParameterSpec("rows", (ROWS, 2), "float64", by_row=True)])
 
 DEATHS = ("never", "before", "staged", "counted", "merged")
 """Where a worker dies: before the last shard has its update, before or after the driver counts it,
 or when only the first shard has merged it."""
 
 
-def _staging() -> Staging:
-    return Staging(RowCenter(LAYOUT, LAYOUT.allocate(), Downpour()))
+def _staging(layout: Layout = LAYOUT) -> Staging:
+    return Staging(RowCenter(layout, layout.allocate(), Downpour()))
 
 
 def _stage(staging: Staging, task: int, place: tuple[int, int], value: float = 1.0) -> None:
@@ -33,15 +37,25 @@ def _stage(staging: Staging, task: int, place: tuple[int, int], value: float = 1
     staging.stage(0, task, place, update, Push(0, version, 1, 1, 1, "delta"))
 
 
+def _stage_row(staging: Staging, task: int, place: tuple[int, int]) -> None:
+    """Leave an update of one row, and of the total."""
+    dense = np.ones(1).view(np.uint8)
+    row = TableRows(np.array([place[1] % ROWS]), np.ones((1, 2)))
+    update = RowUpdate(TABLE, dense, [row], [None], [None])
+    version = staging.center.version
+    staging.stage(0, task, place, update, Push(0, version, 1, 1, 1, "delta"))
+
+
 def _total(staging: Staging) -> float:
-    return float(LAYOUT.tensors(staging.center.read()[0])["total"])
+    return float(staging.center.layout.tensors(staging.center.read()[0])["total"])
 
 
 class Cluster:
     """A driver that counts, and shards; one partition, whose worker dies and comes again."""
 
-    def __init__(self, shards: int) -> None:
-        self.shards = [_staging() for _ in range(shards)]
+    def __init__(self, shards: int, by_row: bool) -> None:
+        self.shards = [_staging(TABLE if by_row else LAYOUT) for _ in range(shards)]
+        self.stage = _stage_row if by_row else _stage
         self.counted = 0
         self.task = 0
         self.attach()
@@ -57,7 +71,7 @@ class Cluster:
         place = 0, self.counted
         some = self.shards[:-1] if death == "before" else self.shards
         for shard in some:
-            _stage(shard, self.task, place)
+            self.stage(shard, self.task, place)
         if death in ("before", "staged"):
             return
         self.counted += 1
@@ -68,11 +82,14 @@ class Cluster:
 
 
 @examples(1)
-@given(st.integers(1, 3), st.lists(st.sampled_from(DEATHS), max_size=12), st.booleans())
+@given(
+    st.integers(1, 3), st.booleans(), st.lists(st.sampled_from(DEATHS), max_size=12), st.booleans()
+)
 def test_every_batch_that_counts_is_in_every_shard_once(
-    shards: int, deaths: list[str], last_attempt: bool
+    shards: int, by_row: bool, deaths: list[str], last_attempt: bool
 ) -> None:
-    cluster = Cluster(shards)
+    """Also where tables are exchanged by row."""
+    cluster = Cluster(shards, by_row)
     for death in deaths:
         cluster.milestone(death)
         if death != "never":
@@ -83,6 +100,11 @@ def test_every_batch_that_counts_is_in_every_shard_once(
         shard.resolve({0: (0, cluster.counted)})
     assert [_total(shard) for shard in cluster.shards] == [cluster.counted] * shards
     assert [shard.center.version for shard in cluster.shards] == [cluster.counted] * shards
+    if by_row:
+        counts = np.bincount(np.arange(cluster.counted) % ROWS, minlength=ROWS)
+        for shard in cluster.shards:
+            (table,) = TABLE.table_arrays(shard.center.read()[0])
+            assert table.tolist() == [[count, count] for count in counts]
 
 
 def test_an_update_that_was_merged_for_a_copy_is_not_merged_again() -> None:
