@@ -224,13 +224,13 @@ def _sum(layout: Layout, before: bytes, payload: bytes) -> Buffer:
             if count != len(table):
                 ids = list(struct.unpack_from(f"<{count}I", payload, at))
                 at = _aligned(at + 4 * count)
+            if ids != sorted(set(ids)) or not all(number < len(table) for number in ids):
+                raise Forgery(f"rows {ids} were merged")
             for number in ids:
                 row = np.frombuffer(payload, table.dtype, table.shape[1], at)
                 table[number] += row
                 at += row.nbytes
             at = _aligned(at)
-            if ids != sorted(set(ids)):
-                raise Forgery(f"rows {ids} were merged")
     return center
 
 

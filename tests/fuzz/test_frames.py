@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.fuzz.channels import Forgery
 from tests.fuzz.frames import Fuzz
+from tests.fuzz.shards import ShardWorld
 from tos_notebook.strategies.ps.center import Center
+from tos_notebook.strategies.ps.rows import payload
 from tos_notebook.transport import auth, shared
 from tos_notebook.wire import packed
 
@@ -60,6 +64,21 @@ def test_a_merge_that_nobody_was_told_of_is_found(monkeypatch: pytest.MonkeyPatc
 def test_an_error_of_another_s_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed, "_length", lambda *_: KeyError("not ours"))
     _fails("KeyError")
+
+
+def test_rows_that_a_shard_takes_unchecked_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unchecked(data: Any, rows: int) -> Any:
+        return np.minimum(data.view(np.uint32).astype(np.int64), rows - 1)
+
+    monkeypatch.setattr(payload, "_numbers", unchecked)
+    world, random = ShardWorld(0), Random(0)
+
+    def serve() -> None:
+        for _ in range(3000):
+            world.serve(random)
+
+    with pytest.raises(Forgery, match="were merged"):
+        serve()
 
 
 def test_a_client_that_is_let_in_without_a_proof_is_found(
