@@ -60,18 +60,19 @@ def fitter() -> Callable[[], float]:
     return seconds
 
 
-def touched(run: Any, dense: int) -> int:
+def touched(run: Any, dense: int, partitions: int) -> int:
     """Return the fewest bytes that the pushes of an epoch can have: new rows, and all else.
 
     Parameters
     ----------
     run : Run
-        Over two partitions, whose rows it has not shuffled.
+        Over partitions whose rows it has not shuffled.
     dense : int
         Bytes of the parameters that are no tables.
+    partitions : int
     """
     pairs, total = ratings()[0], 0
-    for number, part in enumerate(np.array_split(pairs, 2)):
+    for number, part in enumerate(np.array_split(pairs, partitions)):
         ends = run.history[run.history["partition"] == number]["samples"].cumsum()
         for rows in np.split(part, ends[:-1]):
             total += dense + sum(len(np.unique(ids)) for ids in rows.T) * WIDTH * 4
@@ -84,11 +85,12 @@ def run(quick: bool) -> list[Row]:
     data, model = ratings(), factors()
     dense = sum(weight.nbytes for weight in model.get_weights()[2:])
     with spark() as session, Peer(fitter) as fit:
+        options: dict[str, Any] = {"spark": session, "batch_size": BATCH_SIZE}
+        options |= {"verbose": False, "shuffle": False}
 
         def seconds() -> tuple[float, Any]:
             began = perf_counter()
-            options = {"spark": session, "batch_size": BATCH_SIZE, "verbose": False}
-            done = tos.fit(model, data, shuffle=False, partitions=2, **options)
+            done = tos.fit(model, data, partitions=2, **options)
             return perf_counter() - began, done
 
         seconds()
@@ -98,8 +100,15 @@ def run(quick: bool) -> list[Row]:
             took, done = seconds()
             ours.append(took)
             runs.append(done)
+        sharded = [
+            tos.fit(model, data, partitions=1, strategy="ps:shards=1", **options)
+            for _ in range(rounds)
+        ]
     ratios = sorted(theirs / mine for mine, theirs in zip(ours, fits, strict=True))
-    moved = [done.history["bytes_up"].sum() / touched(done, dense) for done in runs]
+    moved, to_shard = (
+        [done.history["bytes_up"].sum() / touched(done, dense, count) for done in some]
+        for some, count in ((runs, 2), (sharded, 1))
+    )
     parts = {
         "ours": rate(SAMPLES / median(ours)),
         "fit": rate(SAMPLES / median(fits)),
@@ -122,6 +131,7 @@ def run(quick: bool) -> list[Row]:
             {},
             rounds,
         ),
+        Row("the same with a shard", median(to_shard), "x", f"<= {MOST:g}", {}, rounds),
     ]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
+from tos_notebook.events import MilestoneCommitted
 
 Train = Callable[..., tos.TrainingSession]
 
@@ -82,6 +85,48 @@ def test_so_it_does_with_a_shard(train: Train, ratings: tuple[np.ndarray, np.nda
     assert run.history.groupby("epoch")["loss"].mean().tolist() == pytest.approx(theirs, rel=1e-3)
     for one, other in zip(model.get_weights(), ours.get_weights(), strict=True):
         np.testing.assert_allclose(other, one, atol=1e-4)
+
+
+def visits() -> Any:
+    """Return a model whose step adds 1 to all of a row, for each time that a batch has it."""
+    import keras
+
+    ids = keras.Input((), dtype="int32")
+    rows = keras.layers.Embedding(ROWS, WIDTH, embeddings_initializer="zeros")(ids)
+    model = keras.Model(ids, rows)
+
+    def gain(expected: Any, found: Any) -> Any:
+        return -keras.ops.sum(found, -1)
+
+    loss = keras.losses.LossFunctionWrapper(gain, reduction="sum")
+    model.compile(keras.optimizers.SGD(1.0), loss)
+    return model
+
+
+@pytest.mark.parametrize("victim", ["worker", "shard"])
+def test_each_row_counts_once_whoever_dies(train: Train, victim: str) -> None:
+    killed, made = list[int](), list[tos.Run]()
+
+    def kill_once(event: Any) -> None:
+        last = isinstance(event, MilestoneCommitted) and (event.epoch, event.sequence) == (1, 5)
+        if last and not killed:
+            training: Any = made[0].parts.training
+            members = training.facts(("", 0.0), 2).members
+            shards = training.trainer.parameters.commits.group.members()
+            killed.append((members if victim == "worker" else shards)[0].pid)
+            os.kill(killed[0], signal.SIGKILL)
+
+    model = visits()
+    data = np.random.default_rng(0).permutation(ROWS).astype(np.int32), np.zeros((ROWS, 1), "f4")
+    run = train(model, **OPTIONS, strategy="ps:shards=1").start(data, partitions=1, epochs=3)
+    made.append(run)
+    run.add_sink(kill_once)
+    run.wait(120)
+    assert killed
+    assert run.state == "finished"
+    assert run.status.samples == 3 * ROWS
+    (table,) = run.parameters().values()
+    assert (table == 3).all()
 
 
 def _few_bytes(model: Any, run: tos.Run, workers: int) -> None:
