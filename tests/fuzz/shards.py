@@ -34,6 +34,7 @@ from tos_notebook.strategies.ps.shards.peer import ShardHandler
 from tos_notebook.strategies.ps.shards.rows import RowShardLink
 from tos_notebook.strategies.ps.shards.slices import Slice, slices, stripe_lengths
 from tos_notebook.strategies.ps.shards.staging import Staging
+from tos_notebook.strategies.ps.stripes import Lengths
 from tos_notebook.strategies.ps.updates import Updates
 from tos_notebook.transport.client import ChannelConnection
 from tos_notebook.transport.inproc import InprocListener
@@ -118,7 +119,7 @@ class ShardWorld:
         initial = self._layout.allocate()
         for vector in self._layout.vectors(initial):
             vector[...] = np.arange(1, 1 + vector.size)
-        staging = Staging(RowCenter(self._layout, initial, Downpour(), 64, table_bytes=64))
+        staging = Staging(RowCenter(self._layout, initial, Downpour(), Lengths(64, 64)))
         staging.attach(OTHER, 1, (0, 0))
         tables = []
         for segment in self._layout.tables:

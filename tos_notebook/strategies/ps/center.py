@@ -28,17 +28,7 @@ from ...persist.values import encode
 from .non_finite import find_non_finite, look
 from .push import Copied, Merge, Push
 from .rules import Bound, bind, merged_in_part, prepare, put_back, strict
-from .stripes import (
-    STRIPE_BYTES,
-    TABLE_STRIPES,
-    Chain,
-    Lengths,
-    alone,
-    cut,
-    drain,
-    seize,
-    vectors_of,
-)
+from .stripes import STRIPE_BYTES, Chain, Lengths, alone, as_lengths, cut, drain, seize, vectors_of
 
 MERGE_TIMEOUT = 300.0
 """Seconds that a push waits for its turn."""
@@ -56,12 +46,10 @@ class Center:
     initial : ndarray, shape (layout.nbytes,), uint8
         The first parameters; copied.
     combiner : Combiner
-    stripe_bytes : int
+    stripe_bytes : int or Lengths
         Length of a stripe.
     patience : float
         Seconds to wait for other pushes before giving up.
-    table_bytes : int, optional
-        Length of a stripe of a table; `TABLE_STRIPES` times that of others by default.
 
     Attributes
     ----------
@@ -74,12 +62,11 @@ class Center:
         layout: Layout,
         initial: Buffer,
         combiner: Combiner,
-        stripe_bytes: int = STRIPE_BYTES,
+        stripe_bytes: int | Lengths = STRIPE_BYTES,
         patience: float = MERGE_TIMEOUT,
-        table_bytes: int | None = None,
     ) -> None:
         self.layout = layout
-        self.stripe_bytes = stripe_bytes
+        self.stripe_bytes = as_lengths(stripe_bytes).dense
         self._patience = patience
         # Changed under both the gate's lock and the first stripe's; either will do to read it.
         self._version = 0
@@ -87,8 +74,7 @@ class Center:
         self._gate = threading.Lock()
         self._center = layout.allocate()
         self._tensors = layout.tensors(self._center)
-        lengths = Lengths(stripe_bytes, table_bytes or TABLE_STRIPES * stripe_bytes)
-        self._stripes = tuple(cut(layout, self._center, lengths))
+        self._stripes = tuple(cut(layout, self._center, as_lengths(stripe_bytes)))
         self._bound = self._bind(combiner)
         self._by_pushes = {combiner.pushes: self._bound}
         self.load(initial)

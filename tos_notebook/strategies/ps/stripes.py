@@ -33,6 +33,13 @@ class Lengths(NamedTuple):
     """Of a stripe of a table."""
 
 
+def as_lengths(stripe_bytes: int | Lengths) -> Lengths:
+    """Return the lengths of stripes, those of tables `TABLE_STRIPES` times that of others."""
+    if isinstance(stripe_bytes, Lengths):
+        return stripe_bytes
+    return Lengths(stripe_bytes, TABLE_STRIPES * stripe_bytes)
+
+
 class Span(NamedTuple):
     """Where a stripe is."""
 

@@ -58,8 +58,7 @@ class ShardTask:
     def __call__(self, number: int, place: SidePlace) -> None:
         """Serve shard `number`; return when the driver says so, or is gone."""
         layout = self.layouts[number]
-        dense, table = self.lengths
-        center = RowCenter(layout, layout.allocate(), self.combiner, dense, table_bytes=table)
+        center = RowCenter(layout, layout.allocate(), self.combiner, self.lengths)
         staging = Staging(center)
         endpoint = place.endpoint
         listener = TcpListener(

@@ -134,8 +134,7 @@ def test_a_start_ends_with_the_run() -> None:
 
 def test_another_number_of_shards_takes_over_what_a_combiner_keeps() -> None:
     initial = filled(1)
-    dense, table = stripe_lengths(LAYOUT, 1 << 20)
-    center = Center(LAYOUT, initial, FedAdam(), dense, table_bytes=table)
+    center = Center(LAYOUT, initial, FedAdam(), stripe_lengths(LAYOUT, 1 << 20))
     update = filled(2)
     center.merge(update, Push(0, 0, 1, 1, 1, "delta"))
     copied = center.snapshot()
