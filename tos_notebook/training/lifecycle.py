@@ -16,15 +16,16 @@ from ..coordination.standstill import Standstill
 from ..coordination.watchdog import Facts, Watchdog, held
 from ..data.dealing import release
 from ..errors import InvalidTransition, TosError, WaitTimeout
-from ..events import Event, MilestoneCommitted, RunFinished, RunResumed, RunStarted, WeightsMeasured
+from ..events import Event, RunFinished, WeightsMeasured
+from ..readable import summary
 from ..steering.machine import Command, RunEvent
 from ..steering.status import Progress
 from ..strategies.base import Strategy
 from ..telemetry.bus import Sink
 from .advice import RunAdvisor
-from .checkpoint.writer import Subject
+from .beginning import beginning, context_of, subject_of
 from .epochs import Epochs
-from .observers.base import Maker, Observer, RunContext
+from .observers.base import Maker, Observer
 from .observers.histograms import WeightHistograms
 from .observers.mlflow import MLflowLogger
 from .observers.tensorboard import TensorBoardWriter
@@ -107,50 +108,36 @@ class Lifecycle:
         first : callable
             Called before anything is trained.
         """
-        parts, resumed = self.parts, self.parts.resumed
-        if resumed is not None:
-            self._tell_past(resumed.past)
-        for make in makers:
-            self.observers.append(make(self._context(run)))
-            parts.bus.add(self.observers[-1])
-        source = self.epochs.source
-        lockstep = parts.training.settings.strategy.lockstep
-        sampling = parts.strategy.sampling
-        # How many rows samples have is not known before they are drawn.
-        drawn = sampling is not None and not sampling.whole
-        drawn = drawn or (parts.plan.options.participation or 1) < 1
-        rows = None if drawn else source.samples
-        size = parts.plan.options.epochs, source.partitions, rows, lockstep
-        if resumed is None:
-            parts.bus.publish(RunStarted(time.time(), parts.run_id, *size))
-        else:
-            parts.bus.publish(RunResumed(time.time(), resumed.number, *size))
         # It has the run, too: a run that trains is not collected.
         drive = threading.Thread(
-            target=self._drive, args=(run,), name=f"tos-{parts.run_id}", daemon=True
+            target=self._drive, args=(run,), name=f"tos-{self.parts.run_id}", daemon=True
         )
-        if parts.checkpointer is not None:
-            # First: a run may end as soon as it has begun, and its end waits for a checkpoint.
-            parts.checkpointer.begin(self._subject())
-        first()
+        try:
+            self._get_ready(run, makers, first)
+        except BaseException as error:
+            # Nobody else ends it: it has no thread.
+            known = isinstance(error, TosError)
+            self.parts.training.fail(error if known else TosError(summary(error)))
+            self._over.set()
+            self._end()
+            raise
         drive.start()
         self.watchdog.start()
 
-    def _context(self, run: RunView) -> RunContext:
+    def _get_ready(
+        self, run: RunView, makers: Iterable[Maker], first: Callable[[], object]
+    ) -> None:
         parts = self.parts
-        totals = parts.history.totals()
-        return RunContext(
-            run,
-            self.model,
-            parts.training.parameters,
-            parts.bus.publish,
-            parts.training.fail,
-            range(self.epochs.first_epoch, parts.plan.options.epochs),
-            totals.samples,
-            totals.steps,
-            parts.checkpointer,
-            parts.history.paces,
-        )
+        if parts.resumed is not None:
+            self._tell_past(parts.resumed.past)
+        for make in makers:
+            self.observers.append(make(context_of(parts, run, self.model, self.epochs)))
+            parts.bus.add(self.observers[-1])
+        parts.bus.publish(beginning(parts, self.epochs.source))
+        first()
+        if parts.checkpointer is not None:
+            # A run may end as soon as it has begun, and its end waits for a checkpoint.
+            parts.checkpointer.begin(subject_of(parts, self.epochs))
 
     def _tell_past(self, past: Iterable[Event]) -> None:
         """Tell what looks at the run what it did before; the user's own sinks know it."""
@@ -159,21 +146,6 @@ class Lifecycle:
             self.parts.history(event)
             for sink in watching:
                 sink(event)
-
-    def _subject(self) -> Subject:
-        training, bus, resumed = self.parts.training, self.parts.bus, self.parts.resumed
-        past = () if resumed is None else resumed.past
-        return Subject(
-            training.snapshot,
-            lambda: self.epochs.asked,
-            self.parts.history.totals,
-            bus.publish,
-            bus.flush,
-            lambda: training.proven,
-            lambda: training.spoiled,
-            sum(isinstance(event, MilestoneCommitted) for event in past),
-            lambda: self.epochs.swaps.asked,
-        )
 
     @property
     def strategy(self) -> Strategy:

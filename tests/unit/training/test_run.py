@@ -959,6 +959,22 @@ def test_weights_that_cannot_be_written_are_an_error_of_the_run(setting: Setting
     assert setting.ended == 1
 
 
+def test_a_run_that_cannot_begin_says_why_and_has_ended(setting: Setting, tmp_path: Path) -> None:
+    """An observer that cannot be made: nobody waits for the end of a run that has no thread."""
+
+    def broken(context: Any) -> Any:
+        raise OSError("no such folder")
+
+    run = setting.make(checkpointer=checkpoints(tmp_path)[1])
+    with pytest.raises(OSError, match="no such folder"):
+        begun(run, [broken])
+    assert (run.state, run.active, setting.ended) == ("failed", False, 1)
+    assert setting.cluster.jobs == []
+    with pytest.raises(TosError, match="OSError: no such folder"):
+        run.wait(LIMIT)
+    assert isinstance(setting.events[-1], RunFinished)
+
+
 def test_a_sink_that_raises_does_not_stop_the_training(setting: Setting) -> None:
     def broken(event: Event) -> None:
         raise OSError("disk full")

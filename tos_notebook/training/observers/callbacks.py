@@ -79,7 +79,7 @@ class Callbacks(Observer):
         self._batchwise = hooks.batchwise
         self._left_out = 0
         # The thread's own, from here on.
-        self._active = list(hooks.callbacks)
+        self._active: list[Any] = []
         self._rate: float | None = None
         self._logs: Mapping[str, float] = {}
         self._stopped = False
@@ -156,6 +156,7 @@ class Callbacks(Observer):
         hooks, epochs = self._hooks, self._context.epochs
         with self._context.model.present():
             hooks.stopping = False
+            self._active = list(hooks.callbacks)
             self._rate = hooks.learning_rate
             params = {"epochs": epochs.stop, "steps": None, "verbose": 0, "run": self._context.run}
             self._each("set_model", lambda callback: hooks.begin(callback, **params))

@@ -254,6 +254,12 @@ def test_stop_training_stops_the_run_and_only_its_end_is_told(follow: Follow) ->
     assert callback.names() == ["train_begin", *EPOCH, "train_end"]
 
 
+def test_callbacks_of_a_run_that_has_not_begun_are_not_told_of_its_end(follow: Follow) -> None:
+    callback = Recorder()
+    follow(callback).callbacks.finish(last=False)
+    assert callback.names() == []
+
+
 def test_a_learning_rate_goes_to_the_run_and_comes_from_it(follow: Follow) -> None:
     seen: list[float | None] = []
 
