@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from ..common.checks import at_least_one, not_negative, positive
 from ..common.hashing import mix64, mix_key
+from ..common.rows import Rows
 from ..errors import ConfigError
 
 Integers = npt.NDArray[np.int64]
@@ -92,6 +93,11 @@ class RandomPartitioner:
         `num_partitions` is below 1.
     """
 
+    summary = "Deals rows out at random, to every partition as many."
+    when = "As a rule: every partition has about the mix of all rows."
+    source = ""
+    example = "RandomPartitioner(4)"
+
     def __init__(self, num_partitions: int, seed: int = 0) -> None:
         if num_partitions < 1:
             raise ConfigError(f"num_partitions: expected at least 1, got {num_partitions}.")
@@ -146,6 +152,11 @@ class Shards:
         A value out of range.
     """
 
+    summary = "Gives each partition a few shards of the rows sorted by label."
+    when = "To see what workers learn that have seen few labels."
+    source = "McMahan et al. 2017, arXiv:1602.05629"
+    example = "Shards(4, 2)"
+
     def __init__(self, num_partitions: int, shards_per_partition: int = 2, seed: int = 0) -> None:
         self.num_partitions = at_least_one("num_partitions", num_partitions)
         self.shards_per_partition = at_least_one("shards_per_partition", shards_per_partition)
@@ -197,6 +208,11 @@ class Dirichlet:
         A value out of range.
     """
 
+    summary = "Draws each partition's mix of labels from a Dirichlet distribution."
+    when = "To choose by alpha how unlike partitions are; they differ in size, too."
+    source = "Hsu, Qi, Brown 2019, arXiv:1909.06335"
+    example = "Dirichlet(4, alpha=0.5)"
+
     def __init__(self, num_partitions: int, alpha: float, seed: int = 0) -> None:
         self.num_partitions = at_least_one("num_partitions", num_partitions)
         self.alpha = positive("alpha", alpha)
@@ -227,10 +243,24 @@ class Dirichlet:
         return f"Dirichlet({self.num_partitions}, {self.alpha}, seed={self.seed})"
 
 
-PARTITIONERS: dict[str, type] = {
-    kind.__name__: kind for kind in (RandomPartitioner, Shards, Dirichlet)
-}
+_BUILT_IN = (RandomPartitioner, Shards, Dirichlet)
+
+PARTITIONERS: dict[str, type] = {kind.__name__: kind for kind in _BUILT_IN}
 """Those that a checkpoint can name."""
+
+
+def describe() -> Rows:
+    """Return a row of plain values for each built-in partitioner; they show as a table.
+
+    Returns
+    -------
+    list of dict
+        With keys ``name``, ``summary``, ``when``, ``example``, ``source``.
+    """
+    keys = "summary", "when", "example", "source"
+    return Rows(
+        {"name": kind.__name__, **{key: getattr(kind, key) for key in keys}} for kind in _BUILT_IN
+    )
 
 
 def checked_assignment(

@@ -17,9 +17,9 @@ from contextlib import contextmanager, suppress
 from typing import Protocol
 
 from ..errors import ConfigError, InvalidTransition
-from .rules import Kill, Pause, Rule, Slow
+from .rules import Kill, Pause, Rule, Slow, describe
 
-__all__ = ["Kill", "Pause", "Rule", "Slow", "on"]
+__all__ = ["Kill", "Pause", "Rule", "Slow", "describe", "on"]
 
 
 class Steered(Protocol):

@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from random import Random
+from typing import ClassVar
 
 from ..common.checks import at_least_one, not_negative, positive
+from ..common.rows import Rows
 from ..errors import ConfigError
 from .mishap import LONGEST, Mishap
 
@@ -50,6 +52,12 @@ class Rule(ABC):
     ConfigError
         A value out of range, or two that exclude each other.
     """
+
+    summary: ClassVar[str] = ""
+    """What it does to a worker, for `describe`."""
+    when: ClassVar[str] = ""
+    """What it shows."""
+    example: ClassVar[str] = ""
 
     worker: int | None = None
     executor: str | None = None
@@ -149,6 +157,10 @@ class Slow(Rule):
         From 1 to 1000.
     """
 
+    summary = "Lets a worker take so many times as long as it computes."
+    when = "To see what a straggler costs, and which sync mode helps."
+    example = "Slow(5, worker=1)"
+
     factor: float
 
     def _check(self) -> None:
@@ -174,6 +186,10 @@ class Pause(Rule):
         Above 0, at most 60.
     """
 
+    summary = "Lets a worker stand still for so long in each milestone."
+    when = "To see updates become stale, or who waits for whom."
+    example = "Pause(2, any=1, probability=0.1)"
+
     seconds: float
 
     def _check(self) -> None:
@@ -196,6 +212,10 @@ class Kill(Rule):
     Spark tries the task again, up to ``spark.task.maxFailures`` times; the run continues where the
     last committed milestone ended. Several rules kill several times. See `Rule` for the parameters.
     """
+
+    summary = "Ends a worker's process once, before it sends a milestone's update."
+    when = "To see Spark try the task again, and that each batch counts once."
+    example = 'Kill(executor="0", at=20)'
 
     @property
     def once(self) -> bool:
@@ -226,6 +246,20 @@ def _chance(partition: int, milestone: int) -> float:
     return Random(f"{_SEED} {partition} {milestone}").random()
 
 
-def describe(rules: Sequence[Rule]) -> str:
+def describe() -> Rows:
+    """Return a row of plain values for each kind of rule; they show as a table.
+
+    Returns
+    -------
+    list of dict
+        With keys ``name``, ``summary``, ``when``, ``example``.
+    """
+    return Rows(
+        {"name": kind.__name__, "summary": kind.summary, "when": kind.when, "example": kind.example}
+        for kind in (Slow, Pause, Kill)
+    )
+
+
+def in_words(rules: Sequence[Rule]) -> str:
     """Return rules in words."""
     return "; ".join(map(str, rules)) or "off"

@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..chaos.rules import describe
+from ..chaos.rules import in_words
 from ..chaos.words import as_rules
 from ..common.checks import did_you_mean
 from ..errors import ConfigError, TosError
@@ -158,7 +158,7 @@ def _ask(
     said, number = action.said, numbered(run.number, run.name)
     given = {name: named(namespace, name, value) for name, value in given.items()}
     if action.command is Command.CHAOS:
-        what = describe(as_rules(**given))
+        what = in_words(as_rules(**given))
         if what == "off" and not run.active:
             say(f"Run {number} is {run.state}, and has no chaos any more.")
             return
@@ -214,7 +214,7 @@ def status(run: Any) -> None:
     if now.reason is not None:
         say(f"  {now.state}: {now.reason}")
     if settings.chaos:
-        say(f"  CHAOS is on: {describe(settings.chaos)}. %tos_chaos off ends it.")
+        say(f"  CHAOS is on: {in_words(settings.chaos)}. %tos_chaos off ends it.")
     if now.rows_skipped:
         say(f"  {counted(now.rows_skipped, 'row')} of the data left out; run.skipped has which")
     for line in (*now.pending, *now.lost, *now.waits_for, *now.notes, *filter(None, [now.advice])):

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..common.checks import at_least_one, at_least_zero, one_of, positive
 from ..errors import ConfigError
+from .condition_rows import describe
 
 if TYPE_CHECKING:
     from .status import RunStatus
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Condition",
     "after",
+    "describe",
     "loss_below",
     "metric",
     "no_improvement",

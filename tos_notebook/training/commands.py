@@ -7,7 +7,7 @@ from typing import Any
 
 from ..blocks.partitioners import AnyPartitioner
 from ..chaos.fit import Place
-from ..chaos.rules import Rule, describe
+from ..chaos.rules import Rule, in_words
 from ..cluster.executors import task_attempts
 from ..codecs import Codec
 from ..codecs.pair import CodecPair, as_codecs
@@ -135,4 +135,4 @@ def chaos(run: Lifecycle, rules: Sequence[Rule]) -> None:
         return
     executors, attempts = training.executors(), task_attempts(parts.sc)
     Place(run.epochs.source.partitions, executors, parts.master, attempts).check(rules)
-    training.change_settings(Command.CHAOS, describe(rules), chaos=tuple(rules))
+    training.change_settings(Command.CHAOS, in_words(rules), chaos=tuple(rules))

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tos_notebook as tos
 from tos_notebook.blocks.partitioners import (
     Partitioner,
     RandomPartitioner,
@@ -73,6 +74,15 @@ def test_users_write_their_own() -> None:
 def test_a_wrong_assignment_is_refused(targets: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         checked_assignment(Fixed(targets), 3, 0, 0, 2)
+
+
+def test_every_partitioner_is_described_with_an_example_that_can_be_typed() -> None:
+    rows = tos.partitioners.describe()
+    assert [row["name"] for row in rows] == ["RandomPartitioner", "Shards", "Dirichlet"]
+    assert all(row["summary"] and row["when"] for row in rows)
+    for row in rows:
+        assert type(eval(row["example"], vars(tos.partitioners))).__name__ == row["name"]
+    assert "<table>" in str(rows._repr_html_())
 
 
 def test_no_partitions_are_refused() -> None:

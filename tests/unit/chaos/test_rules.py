@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tos_notebook as tos
 from tos_notebook.chaos import Kill, Pause, Rule, Slow
 from tos_notebook.chaos.mishap import LONGEST, NOTHING, Mishap, as_mishap
-from tos_notebook.chaos.rules import describe
+from tos_notebook.chaos.rules import in_words
 from tos_notebook.chaos.state import Chaos
 from tos_notebook.errors import ConfigError, RemoteProtocolError
 from tos_notebook.wire.bodies import decode_body, encode_body
@@ -84,6 +85,15 @@ def test_every_process_draws_the_same() -> None:
     ]  # fmt: skip
     assert done[0] == done[1]
     assert "True" in done[0]
+
+
+def test_every_kind_is_described_with_an_example_that_can_be_typed() -> None:
+    rows = tos.chaos.describe()
+    assert [row["name"] for row in rows] == ["Slow", "Pause", "Kill"]
+    assert all(row["summary"] and row["when"] for row in rows)
+    for row in rows:
+        assert type(eval(row["example"], vars(tos.chaos))).__name__ == row["name"]
+    assert "<table>" in str(rows._repr_html_())
 
 
 # -- while it trains --------------------------------------------------------------------
@@ -218,4 +228,4 @@ def test_mistakes_are_named(make: Any, text: str) -> None:
 )  # fmt: skip
 def test_rules_in_words(rule: Rule, text: str) -> None:
     assert str(rule) == text
-    assert describe([rule, Slow(2)]) == f"{text}; 1 drawn worker: 2 times slower"
+    assert in_words([rule, Slow(2)]) == f"{text}; 1 drawn worker: 2 times slower"

@@ -133,6 +133,18 @@ def test_several_are_flat_and_named() -> None:
     ]  # fmt: skip
 
 
+def test_every_kind_is_described_with_an_example_and_the_same_in_words() -> None:
+    rows = stop.describe()
+    assert [row["name"] for row in rows] == [
+        *("loss_below", "metric", "validation", "no_improvement", "samples", "after")
+    ]
+    for row in rows:
+        made = eval(row["example"], vars(stop))
+        assert isinstance(made, stop.Condition)
+        assert row["words"] is None or stop.parse(row["words"]) == (made,)
+    assert "<table>" in str(rows._repr_html_())
+
+
 def test_completion_offers_conditions_only() -> None:
     assert {"after", "metric", "no_improvement", "validation"} <= {*dir(stop)}
     assert not {"ABC", "abstractmethod", "dataclass", "VALIDATION"} & {*dir(stop)}

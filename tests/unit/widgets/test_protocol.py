@@ -10,7 +10,7 @@ from tests.unit.telemetry.samples import started
 from tests.unit.widgets.support import FACTS, FakeRun
 from tests.unit.worker.support import counting_training, numbers
 from tos_notebook.chaos import Slow
-from tos_notebook.chaos.rules import describe
+from tos_notebook.chaos.rules import in_words
 from tos_notebook.combiners.registry import get
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.events import CommandAccepted, CommandApplied, Event
@@ -61,7 +61,7 @@ def commanded() -> list[Event]:
     detail = f"learning_rate={rate}, sync={sync}"
     training.change_settings(Command.SET, detail, learning_rate=rate, sync=sync)
     training.change_settings(Command.SWAP_COMBINER, repr(easgd), combiner=easgd)
-    training.change_settings(Command.CHAOS, describe((slow,)), chaos=(slow,))
+    training.change_settings(Command.CHAOS, in_words((slow,)), chaos=(slow,))
     epochs.repartition(8, None)
     method: Any = None
     epochs.swaps.ask(Swap(method, {}, "allreduce (of=gradients)"), lambda: None)

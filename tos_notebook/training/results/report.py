@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...chaos.rules import describe
+from ...chaos.rules import in_words
 from ...readable import counted, few_digits
 from ...steering.sync import interval_text
 from .settings import RunSettings
@@ -76,7 +76,7 @@ def setting_facts(run: RunView, optimizer_state: str) -> dict[str, str]:
         "Learning rate": _rate_text(run),
         "Batch size": str(settings.batch_size),
         "Optimizer state": optimizer_state,
-        "Chaos": describe(run.chaos_log) if run.chaos_log else "none",
+        "Chaos": in_words(run.chaos_log) if run.chaos_log else "none",
     }
 
 
