@@ -14,7 +14,15 @@ import numpy as np
 from ..common.checks import with_known_options
 from ..errors import ConfigError
 from ..readable import ipython_shell, one_line
-from .comparison_table import MISSING, Comparable, differing, reached_by_all, table, titles
+from .comparison_table import (
+    MISSING,
+    Comparable,
+    differing,
+    reached_by_all,
+    readable_table,
+    table,
+    titles,
+)
 from .figure import COLORS, DASHES, GREY, LABEL, line, since_start, smoothed, white
 from .pictured import pictured
 from .thinned import thin_out
@@ -41,7 +49,8 @@ class Comparison:
         validation has, ``best val_accuracy``, or the last one if its name does not say which is
         best; the training loss of late; the seconds to the least smoothed loss that all runs
         reached; samples a second, without pauses; and megabytes sent both ways. Loss and samples a
-        second are those of views and lists.
+        second are those of views and lists. What is not known is NaN; a cell shows "diverged" for a
+        loss that is not finite, and "–" for all else.
     figure : plotly.graph_objects.Figure
         The smoothed training loss over time, samples and bytes, with one line per run. Time counts
         from the beginning of a run's first milestone; bytes are those of its exchanges, both ways.
@@ -52,13 +61,13 @@ class Comparison:
     figure: go.Figure
 
     def __repr__(self) -> str:
-        return str(self.table.to_string())
+        return str(readable_table(self.table).to_string())
 
     def _ipython_display_(self) -> None:
         shell = ipython_shell()
         if shell is None:
             raise NotImplementedError
-        for part in (self.table, self.figure):
+        for part in (readable_table(self.table), self.figure):
             # A figure that shows itself has nothing for this.
             data, metadata = shell.display_formatter.format(part)
             images = [kind for kind in data if kind.startswith("image/")]

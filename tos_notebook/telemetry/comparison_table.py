@@ -21,6 +21,9 @@ MISSING = ""
 DIGITS = 4
 """That results have."""
 
+DIVERGED, UNKNOWN = "diverged", "–"
+"""What a cell shows for a loss that is not finite, and for other numbers that are not known."""
+
 
 class Comparable(Protocol):
     """What `compare` needs of a run."""
@@ -84,7 +87,12 @@ def _name_combiners(found: Sequence[dict[str, object]]) -> None:
 
 def _own_rate(run: Comparable) -> dict[str, object]:
     """Return the learning rate of its program, where that is in force and known."""
-    if run.own_rate is None or run.settings.learning_rate is not None:
+    if run.settings.learning_rate is not None:
+        return {}
+    if "step_size" in run.settings.own:
+        # The strategy makes the steps, and the program's rate has no part.
+        return {"learning_rate": MISSING}
+    if run.own_rate is None:
         return {}
     return {"learning_rate": _round(run.own_rate)}
 
@@ -131,6 +139,22 @@ def table(runs: Sequence[Comparable], frames: Sequence[pd.DataFrame], goal: floa
     columns["samples/s"] = [_round(each.samples_per_second) for each in shown]
     columns["MB sent"] = [_round(_megabytes(frame)) for frame in frames]
     return pd.DataFrame(columns, index=pd.Index(titles(runs), name="run"))
+
+
+def readable_table(found: pd.DataFrame) -> pd.DataFrame:
+    """Return a comparison's table with words for numbers that are not finite."""
+    numbers = found.select_dtypes("number")
+    lost = numbers.isin([math.nan, math.inf, -math.inf])
+    if not lost.to_numpy().any():
+        return found
+    words = {name: DIVERGED if name == "loss" else UNKNOWN for name in numbers}
+    return found.assign(
+        **{
+            name: found[name].astype(object).mask(lost[name], words[name])
+            for name in numbers
+            if lost[name].any()
+        }
+    )
 
 
 def _validated(run: Comparable) -> dict[str, float]:

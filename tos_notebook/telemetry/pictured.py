@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ..readable import counted, ipython_shell
+from ..readable import counted, ipython_shell, shortened
 from .heat import heat_image
 from .thinned import thin_out
 
@@ -30,6 +30,9 @@ POINTS = 60
 
 LETTER = 6.2
 """Pixels of one, about."""
+
+ROW, ROWS = 16, 8
+"""Pixels of a row of the legend, and how many it has at most."""
 
 INK, COLOR = "#1f2328", "#8c8c8c"
 
@@ -73,15 +76,20 @@ def _published(drawing: go.Figure) -> bool:
 
 
 def _image(drawing: go.Figure) -> str:
-    height = round(SHRUNK * (drawing.layout.height or 450))
+    legend, rows = _legend(drawing)
+    # What the legend needs besides its first row is added above the panels.
+    above = ROW * (rows - 1)
+    height = _height(drawing) + above
+    panels = (part for key, traces in _panels(drawing) for part in _panel(drawing, key, traces))
     svg = "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
             f'font-family="sans-serif" font-size="11" fill="{INK}">',
             f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>',
-            *_legend(drawing),
-            *(part for key, traces in _panels(drawing) for part in _panel(drawing, key, traces)),
-            "</svg>",
+            *legend,
+            f'<g transform="translate(0 {above})">',
+            *panels,
+            "</g></svg>",
         ]
     )
     data = base64.b64encode(svg.encode()).decode()
@@ -131,23 +139,35 @@ def _title(drawing: go.Figure, name: str) -> str:
     return unescape(text)
 
 
+def _height(drawing: go.Figure) -> int:
+    return round(SHRUNK * (drawing.layout.height or 450))
+
+
 def _box(drawing: go.Figure, key: tuple[str, str]) -> Box:
-    height = round(SHRUNK * (drawing.layout.height or 450))
+    height = _height(drawing)
     (left, right), (low, high) = (_axis(drawing, name).domain or (0.0, 1.0) for name in key)
     across, up = WIDTH - LEFT - RIGHT, height - TOP - BOTTOM
     start, base = LEFT + left * across, height - BOTTOM - low * up
     return start, LEFT + right * across, base, height - BOTTOM - high * up
 
 
-def _legend(drawing: go.Figure) -> Iterator[str]:
-    left = float(LEFT)
-    for name, color in _named(drawing):
-        text = name if len(name) < 40 else f"{name[:38]}…"
-        if left + 30 + LETTER * len(text) > WIDTH:
-            return
-        yield f'<path d="M{left:.0f} 11h16" stroke="{color}" stroke-width="3"/>'
-        yield f'<text x="{left + 20:.0f}" y="15">{escape(text)}</text>'
+def _legend(drawing: go.Figure) -> tuple[list[str], int]:
+    """Return the names and how many rows they take: a name that has no room begins another one."""
+    parts: list[str] = []
+    left, row = float(LEFT), 0
+    named = _named(drawing)
+    for number, (name, color) in enumerate(named):
+        text = shortened(name, int((WIDTH - LEFT - 36) / LETTER))
+        if left > LEFT and left + 30 + LETTER * len(text) > WIDTH:
+            left, row = float(LEFT), row + 1
+        y = ROW * row + 15
+        if row == ROWS - 1:
+            parts.append(f'<text x="{left:.0f}" y="{y}">and {len(named) - number} more</text>')
+            break
+        parts.append(f'<path d="M{left:.0f} {y - 4}h16" stroke="{color}" stroke-width="3"/>')
+        parts.append(f'<text x="{left + 20:.0f}" y="{y}">{escape(text)}</text>')
         left += 36 + LETTER * len(text)
+    return parts, row + 1
 
 
 def _named(drawing: go.Figure) -> list[tuple[str, str]]:

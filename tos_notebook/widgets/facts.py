@@ -49,7 +49,7 @@ class RunFacts:
     def __init__(self, run: Run) -> None:
         self._run = weakref.ref(run)
         self.actions: Mapping[str, Action] = {}
-        self._own_rate = run.program.learning_rate
+        self._own_rate = run.own_rate
         self._rate: float | None = None
         self._rate_before: float | None = None
         self._known: Facts = {

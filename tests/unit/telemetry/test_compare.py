@@ -1,15 +1,18 @@
 from __future__ import annotations
 
+import base64
 import math
+import re
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
 import pandas as pd
+import plotly.io as pio
 import pytest
 
 import tos_notebook
-from tests.support.settings import SETTINGS, TOGETHER
+from tests.support.settings import SAMPLED, SETTINGS, TOGETHER
 from tests.unit.telemetry.samples import milestone
 from tos_notebook.errors import ConfigError
 from tos_notebook.events import CommandAccepted, Event, Validated
@@ -207,9 +210,24 @@ def test_a_rate_that_the_program_brings_is_compared_as_a_number() -> None:
     assert table["learning_rate"].tolist() == ["0.1", "the program's own"]
 
 
+def test_a_run_whose_strategy_makes_the_steps_has_its_step_size_and_no_rate() -> None:
+    sampled = FakeRun(1, settings=SAMPLED, own_rate=0.1)
+    table = tos_notebook.compare(sampled, FakeRun(2, own_rate=0.1)).table
+    assert table["step_size"].tolist() == [str(SAMPLED.own["step_size"]), ""]
+    assert table["learning_rate"].tolist() == ["", "0.1"]
+    smaller = replace(SAMPLED, own={**SAMPLED.own, "step_size": 0.25})
+    table = tos_notebook.compare(sampled, FakeRun(2, settings=smaller, own_rate=0.1)).table
+    assert table["step_size"].tolist() == [str(SAMPLED.own["step_size"]), "0.25"]
+    assert "learning_rate" not in table
+
+
 def test_runs_whose_loss_is_unknown_have_a_table_too() -> None:
-    table = tos_notebook.compare(FakeRun(1, loss=math.nan)).table
-    assert table["seconds to same loss"].isna().all()
+    both = tos_notebook.compare(FakeRun(1, loss=math.nan, name="wild"), FakeRun(2, name="mild"))
+    assert both.table["seconds to same loss"].isna().tolist() == [True, True]
+    lines = repr(both).splitlines()
+    assert "NaN" not in repr(both)
+    assert ("diverged" in lines[-2], "diverged" in lines[-1]) == (True, False)
+    assert lines[-2].split()[-3] == "–"
 
 
 def test_a_comparison_shows_its_table_and_its_figure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -243,3 +261,34 @@ def test_runs_without_a_common_loss_have_no_time_to_it() -> None:
     """One that has never had a finite loss reached none that the others reached, either."""
     found = tos_notebook.compare(FakeRun(1), FakeRun(2, loss=math.nan)).table
     assert found["seconds to same loss"].isna().all()
+
+
+def still_picture(drawing: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the SVG that a page without scripts has of a figure."""
+    shown: list[dict[str, str]] = []
+    shell = SimpleNamespace(display_pub=SimpleNamespace(publish=shown.append))
+    monkeypatch.setattr("tos_notebook.telemetry.pictured.ipython_shell", lambda: shell)
+    monkeypatch.setattr(pio.renderers, "default", "plotly_mimetype")
+    drawing.show()
+    found = re.search(r"base64,([^\"]+)", shown[0]["text/html"])
+    assert found is not None
+    return base64.b64decode(found[1]).decode()
+
+
+def test_the_still_picture_has_every_name_whole_in_as_many_rows_as_it_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = [f"run {n} with a name that says at length what it tries" for n in range(5)]
+    few = still_picture(compare(FakeRun(9)), monkeypatch)
+    picture = still_picture(
+        compare(*(FakeRun(n, name=name) for n, name in enumerate(names))), monkeypatch
+    )
+    assert all(f">{name[:24]}" in picture for name in names)
+    heights = [int(re.findall(r'viewBox="0 0 820 (\d+)"', each)[0]) for each in (few, picture)]
+    rows = set(re.findall(r'<text x="\d+" y="(\d+)">run', picture))
+    assert heights[1] - heights[0] == 16 * (len(rows) - 1) > 0
+
+
+def test_a_still_picture_says_how_many_names_it_leaves_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = [FakeRun(n, name=f"{n} {'x' * 38}") for n in range(40)]
+    assert "and 26 more</text>" in still_picture(compare(*named), monkeypatch)

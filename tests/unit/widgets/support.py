@@ -57,8 +57,8 @@ class FakeRun:
         self.commands = frozenset(Command)
         self.chaos_log: tuple[Any, ...] = ()
         self.master = "local[2]"
+        self.own_rate: float | None = 0.001
         self.program = SimpleNamespace(
-            learning_rate=0.001,
             summary="keras, 10 parameters in 2 tensors, fed x, y",
             layout=SimpleNamespace(nbytes=128),
         )
