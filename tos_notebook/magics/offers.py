@@ -24,7 +24,7 @@ _CHAOS = {
     "off": "end what is in force",
 }
 
-_TIMES = {"30s": "a time", "5min": "a time", "500": "milestones"}
+_TIMES = {"30s": "a time", "5min": "a time", "500": "milestones", "2epochs": "epochs"}
 
 _INTERVALS = {
     "auto": "chosen by measurement",

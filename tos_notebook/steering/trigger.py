@@ -11,31 +11,35 @@ from ..errors import ConfigError
 
 _SECONDS = {"s": 1.0, "min": 60.0, "h": 3600.0}
 
-TIMES = ("30s", "5min", "500")
-"""What may be written, for those who have no example."""
-
 PLACES = ("driver", "executors")
 """Where validation data can be evaluated."""
 
-_TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|min|h|milestones?)\s*")
+_TEXT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(s|min|h|milestones?|epochs?)\s*")
 
 
 @dataclass(frozen=True, slots=True)
 class Trigger:
-    """One of the two: seconds between two times, or milestones."""
+    """One of the three: seconds between two times, milestones, or epochs."""
 
     seconds: float | None = None
     milestones: int | None = None
+    epochs: int | None = None
 
     def __str__(self) -> str:
         if self.seconds is not None:
             # Ten digits: `as_trigger` reads no exponent, and a saved run is read back through it.
             return f"{self.seconds:.10g}s"
+        if self.epochs is not None:
+            return f"{self.epochs} epoch{'s' * (self.epochs > 1)}"
         return f"{self.milestones} milestones"
+
+    def falls_on(self, epoch: int) -> bool:
+        """Return whether it is due when an epoch is done; epochs count from 0."""
+        return self.epochs is not None and (epoch + 1) % self.epochs == 0
 
 
 def as_trigger(name: str, value: Any) -> Trigger:
-    """Return what a user gives: ``"30s"``, ``"5min"``, ``"2h"``, ``"500 milestones"``, or 500.
+    """Return what a user gives: ``"30s"``, ``"2h"``, ``"500 milestones"``, 500, ``"2 epochs"``.
 
     Parameters
     ----------
@@ -57,9 +61,12 @@ def as_trigger(name: str, value: Any) -> Trigger:
     unit = match[2] if match else ""
     if number > 0 and unit in _SECONDS:
         return Trigger(seconds=number * _SECONDS[unit])
-    if number >= 1 and number.is_integer() and unit.startswith("milestone"):
-        return Trigger(milestones=int(number))
+    if number >= 1 and number.is_integer():
+        if unit.startswith("epoch"):
+            return Trigger(epochs=int(number))
+        if unit.startswith("milestone"):
+            return Trigger(milestones=int(number))
     raise ConfigError(
-        f'{name}: expected a time such as "30s", "5min" or "2h", or milestones such as '
-        f'"500 milestones" or 500; got {value!r}.'
+        f'{name}: expected a time such as "30s", "5min" or "2h", milestones such as '
+        f'"500 milestones" or 500, or "2 epochs"; got {value!r}.'
     )

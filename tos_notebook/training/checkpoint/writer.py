@@ -15,7 +15,13 @@ from ...cluster.files import digest_of
 from ...common.arrays import Array
 from ...coordination.snapshots import Asked, Snapshot
 from ...errors import CheckpointError, SessionClosed, WaitTimeout
-from ...events import CheckpointFailed, CheckpointWritten, Event, MilestoneCommitted
+from ...events import (
+    CheckpointFailed,
+    CheckpointWritten,
+    EpochFinished,
+    Event,
+    MilestoneCommitted,
+)
 from ...persist.described import describe
 from ...steering.status import CheckpointStatus
 from ...steering.trigger import Trigger
@@ -128,6 +134,8 @@ class CheckpointWriter:
             if self._milestones >= self.every.milestones:
                 self._milestones = 0
                 self._due.set()
+        elif isinstance(event, EpochFinished) and self.every.falls_on(event.epoch):
+            self._due.set()
 
     @property
     def saving(self) -> tuple[str, float] | None:

@@ -225,7 +225,7 @@ class Validator(Observer):
         timeout: float = EVALUATION_TIMEOUT,
     ) -> None:
         self._evaluation = evaluation
-        self._every = every
+        self._every = Trigger(epochs=1) if every is None else every
         self._timeout = timeout
         self._epoch = 0
         self._milestones = 0
@@ -244,13 +244,14 @@ class Validator(Observer):
         if isinstance(event, MilestoneCommitted):
             self._evaluation.count(event)
             self._epoch = max(self._epoch, event.epoch)
-            if self._every is not None:
+            if self._every.epochs is None:
                 self._evaluation.reached = self._epoch
                 if self._is_due(self._every, event.time):
                     self._ask(self._epoch)
-        elif isinstance(event, EpochFinished) and self._every is None:
+        elif isinstance(event, EpochFinished) and self._every.epochs is not None:
             self._evaluation.reached = event.epoch
-            self._ask(event.epoch)
+            if self._every.falls_on(event.epoch):
+                self._ask(event.epoch)
         elif isinstance(event, Validated):
             self._known = event.samples
 
@@ -264,7 +265,7 @@ class Validator(Observer):
         """
         if not last:
             self._executor.clear()
-        elif self._every is not None:
+        elif self._every != Trigger(epochs=1):
             self._executor.put(self._evaluate_trained)
         self._executor.leave()
         if not self._executor.ended(self._timeout):

@@ -57,7 +57,7 @@ _WORDS: Mapping[str, str] = {
     'end the run by stop_when="steps >= 1000".',
     "initial_epoch": "does not exist: a run counts its epochs from 1. tos.resume(run.uri) "
     "continues one that has checkpoints.",
-    "validation_freq": 'is validation_every here: "30s", "50 milestones", or after each epoch.',
+    "validation_freq": 'is validation_every here: "2 epochs", "30s" or "50 milestones".',
     "master": 'belongs to Spark: spark = tos.connect("local[4]"), before.',
     **dict.fromkeys(_WORKERS, "is num_workers here."),
     **dict.fromkeys(("staleness", "max_staleness"), 'is sync="ssp:3" here, counted in milestones.'),

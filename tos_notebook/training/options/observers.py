@@ -52,7 +52,7 @@ class ObserverOptions:
     )
     validation_every: str | int | Trigger | None = option(
         None,
-        "how often the validation data are evaluated, instead: 30s, or 50 (milestones)",
+        "how often the validation data are evaluated, instead: 30s, 50 (milestones), or 2epochs",
         """
         Another rhythm, with the grammar of `checkpoint_every`, and at the end. Callbacks have
         the evaluations at the ends of epochs, too.
@@ -178,7 +178,8 @@ class ObserverOptions:
     def validated_every(self) -> Trigger | None:
         """How often the validation data are evaluated; None for after each epoch."""
         every = self.validation_every
-        return None if every is None else as_trigger("validation_every", every)
+        found = None if every is None else as_trigger("validation_every", every)
+        return None if found == Trigger(epochs=1) else found
 
 
 def require_none(keep_best: Any, validation_every: Any, validation_on: Any) -> None:

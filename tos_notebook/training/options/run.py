@@ -143,11 +143,11 @@ class RunOptions:
     )
     checkpoint_every: str | int | Trigger | None = option(
         None,
-        "how often the run is saved: 30s, 5min, 2h, or a number of milestones",
+        "how often the run is saved: 30s, 5min, 2h, a number of milestones, or 2epochs",
         """
         How often all that a run needs to continue is saved in `checkpoint_dir`, which must be
-        given: ``"30s"``, ``"5min"``, ``"2h"``, or milestones, ``"500 milestones"`` or 500; and when
-        it ends. `tos_notebook.resume` continues there. Never by default.
+        given: ``"30s"``, ``"5min"``, ``"2h"``; milestones, ``"500 milestones"`` or 500; or
+        ``"2 epochs"``; and when it ends. `tos_notebook.resume` continues there. Never by default.
         """,
         takes="str or int, optional",
         check=as_trigger,

@@ -36,6 +36,7 @@ from tos_notebook.errors import CheckpointError, ConfigError, DataError, WaitTim
 from tos_notebook.events import (
     CheckpointFailed,
     CheckpointWritten,
+    EpochFinished,
     Event,
     MilestoneCommitted,
     ParametersRestored,
@@ -337,6 +338,27 @@ def test_who_no_longer_has_the_folder_deletes_nothing_in_it(tmp_path: Path) -> N
     again.checkpointer.begin(again.subject)
     again.checkpointer.finish()
     assert again.checkpointer.folder.numbers() == [number, number + 1]
+
+
+def test_the_end_of_an_epoch_may_say_when(tmp_path: Path) -> None:
+    """Each second one is written while it trains, on the writer's own thread."""
+    disk, written = Disk(tmp_path), threading.Semaphore(0)
+    every = as_trigger("checkpoint_every", "2 epochs")
+    writer = CheckpointWriter(Folder(disk), origin(), every, 9)
+    scene, looks = Scene(tmp_path), list[int]()
+    epoch = 0
+
+    def snapshot(*given: Any) -> None:
+        looks.append(epoch)
+        written.release()
+
+    writer.begin(replace(scene.subject, snapshot=snapshot))
+    for epoch in range(1, 5):
+        writer(EpochFinished(0.0, epoch - 1, 10))
+        if epoch % 2 == 0:
+            assert written.acquire(timeout=LIMIT)
+    writer.finish(LIMIT)
+    assert looks == [2, 4, 4]
 
 
 class BreaksItsPromise(Downpour):
@@ -832,6 +854,7 @@ def test_events_come_back_in_their_order_with_metrics_of_their_own() -> None:
         ("30s", Trigger(30.0)), ("1.5min", Trigger(90.0)), (" 2 h ", Trigger(7200.0)),
         ("500 milestones", Trigger(milestones=500)), ("1 milestone", Trigger(milestones=1)),
         (20, Trigger(milestones=20)), (Trigger(3.0), Trigger(3.0)),
+        ("1 epoch", Trigger(epochs=1)), ("2epochs", Trigger(epochs=2)),
     ],
 )  # fmt: skip
 def test_how_often(value: Any, every: Trigger) -> None:
@@ -841,7 +864,7 @@ def test_how_often(value: Any, every: Trigger) -> None:
 
 @pytest.mark.parametrize("value", [0, -1, True, 2.5, "", "30", "0s", "s", "1.5 milestones", None])
 def test_what_says_not_how_often_is_told_what_does(value: Any) -> None:
-    with pytest.raises(ConfigError, match=r'expected a time such as "30s".* or 500; got'):
+    with pytest.raises(ConfigError, match=r'expected a time such as "30s".* or "2 epochs"; got'):
         as_trigger("checkpoint_every", value)
 
 

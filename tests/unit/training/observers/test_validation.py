@@ -240,6 +240,17 @@ def test_milestones_may_set_the_rhythm_in_mid_epoch(evaluation: Evaluation) -> N
     assert evaluation.told() == [(0, 30), (1, 60), (1, 70)]
 
 
+@pytest.mark.parametrize("evaluation", ["2 epochs"], indirect=True)
+def test_epochs_may_set_the_rhythm(evaluation: Evaluation) -> None:
+    evaluation.allowed.release(9)
+    for number in range(5):
+        evaluation.epoch(number)
+        if number % 2:
+            assert evaluation.published.acquire(timeout=LIMIT)
+    evaluation.validator.finish(last=True)
+    assert evaluation.told() == [(1, 20), (3, 40), (4, 50)]
+
+
 @pytest.mark.parametrize("evaluation", ["30s"], indirect=True)
 def test_time_may_set_the_rhythm(evaluation: Evaluation) -> None:
     evaluation.allowed.release(9)
