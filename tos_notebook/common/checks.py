@@ -8,7 +8,8 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Callable, Collection, Iterable
+import sys
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import wraps
 from inspect import Parameter, signature
@@ -147,15 +148,20 @@ def refuse_unknown(
 def with_known_options(function: Function, elsewhere: Elsewhere = lambda name: "") -> Function:
     """Let a function, or a constructor, say which option is meant by one that it does not have.
 
-    It names the options without a default that were left out, too. `elsewhere` is that of
-    `refuse_unknown`.
+    It names the options without a default that were left out, too, and those that values without
+    a name may be meant for. `elsewhere` is that of `refuse_unknown`.
     """
     parameters = [*signature(function).parameters.values()]
     if any(each.kind is Parameter.VAR_KEYWORD for each in parameters):
         return function
     own = parameters[0].name if parameters and parameters[0].name == "self" else None
+    by_place = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    places = sum(each.kind in by_place for each in parameters)
+    if any(each.kind is Parameter.VAR_POSITIONAL for each in parameters):
+        places = sys.maxsize
     by_name = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
     known = [each.name for each in parameters if each.kind in by_name and each.name != own]
+    named = [each.name for each in parameters if each.kind is Parameter.KEYWORD_ONLY]
     needed = {
         each.name
         for each in parameters
@@ -168,6 +174,8 @@ def with_known_options(function: Function, elsewhere: Elsewhere = lambda name: "
         what = type(args[0]).__name__ if of_class else function.__name__
         if not given.keys() <= set(known):
             refuse_unknown(what, given, known, elsewhere)
+        if len(args) > places:
+            raise ConfigError(_surplus(what, args[places:], named))
         for name in needed - given.keys():
             raise ConfigError(
                 f"{what}: expected {name}=..., which has no default; got none. help({what}) says "
@@ -176,6 +184,15 @@ def with_known_options(function: Function, elsewhere: Elsewhere = lambda name: "
         return function(*args, **given)
 
     return cast(Function, checked)
+
+
+def _surplus(what: str, values: Sequence[Any], named: Sequence[str]) -> str:
+    """Return what is wrong with values that have no name, and need one."""
+    got = f"got {', '.join(f'{value!r:.40}' for value in values)} without a name."
+    if not named:
+        return f"{what}: expected fewer values; {got} help({what}) says what it takes."
+    example, takes = f"{what}({named[0]}={values[0]!r:.40})", ", ".join(named)
+    return f"{what}: expected options by name, such as {example}; {got} It takes {takes}."
 
 
 Class = TypeVar("Class", bound=type)

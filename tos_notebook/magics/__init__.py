@@ -306,7 +306,7 @@ class TosMagics(Magics):
             %tos_config epochs=5 combiner=easgd repartition_every=None
         """
         given = dict(PARSERS["tos_config"].parse(line).settings)
-        settings = by_own_name(OPTIONS.values(), given)
+        settings = by_own_name(OPTIONS.values(), given, texts=True)
         self._configure(settings)
         names = settings or sorted(self.trait_names(config=True))
         for name in names:

@@ -13,15 +13,14 @@ from IPython.core.completer import SimpleCompletion, context_matcher
 from ..blocks.partitioners import LabelPartitioner, Partitioner
 from ..data.described import DataDescription, is_frame
 from ..program.kinds import all_are
-from ..steering.actions import ACTIONS
 from ..steering.conditions import VALIDATION, Condition, largest_is_best
-from ..steering.machine import Command
 from ..training.options import OPTIONS
 from . import find
 from .offers import Offers, brief, offers
 from .options import Parser
 from .parsers import PARSERS
-from .steer import ALSO_SET, all_runs
+from .steer import SETTINGS as STEERED
+from .steer import all_runs
 
 _LINE = re.compile(r"\s*(?P<escape>%%?)(?P<name>tos_\w+)\s+(?P<rest>.*)", re.DOTALL)
 
@@ -126,9 +125,7 @@ def _settings(kind: str, typed: str, before: Iterable[str], defaults: Iterable[s
         found = dict.fromkeys(words, "") or offers(KINDS.get(name, name))
         return {f"{name}={value}": word for value, word in found.items()}
     given = {each.partition("=")[0] for each in before}
-    swaps = (*ALSO_SET, "strategy")
-    own = [*(a.name for a in ACTIONS[Command.SET].arguments), *swaps]
-    names = defaults if kind == "default" else own
+    names = defaults if kind == "default" else STEERED
     helps = {name: brief(option.help) for name, option in OPTIONS.items()}
     return {f"{name}=": helps.get(name, "") for name in names if name not in given}
 
@@ -214,21 +211,6 @@ def is_feed(value: Any) -> bool:
     return is_tensorflow(value) and getattr(getattr(value, "op", None), "type", "") == "Placeholder"
 
 
-def is_strategy(value: Any) -> bool:
-    """Whether a variable of the notebook is a strategy."""
-    from ..strategies.registry import STRATEGIES
-
-    return type(value) in STRATEGIES.values()
-
-
-def is_combiner(value: Any) -> bool:
-    """Whether a value is a combiner of the user's."""
-    from ..combiners import Combiner, Preset
-
-    is_class = isinstance(value, type)
-    return issubclass(value, Combiner) if is_class else isinstance(value, Combiner | Preset)
-
-
 def is_partitioner(value: Any) -> bool:
     """Whether a value says where rows go."""
     return isinstance(value, Partitioner | LabelPartitioner) and not isinstance(value, type)
@@ -247,8 +229,8 @@ TESTS: Mapping[str, find.Test] = {
     "feeds": is_feed,
     "params": is_variable,
     "rate": is_rate,
-    "combiner": is_combiner,
-    "strategy": is_strategy,
+    "combiner": find.is_combiner,
+    "strategy": find.is_strategy,
     "partitioner": is_partitioner,
     "condition": is_condition,
     "dict": lambda value: isinstance(value, dict),

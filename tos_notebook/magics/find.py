@@ -6,7 +6,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from types import ModuleType
+from types import FunctionType
 from typing import Any
 
 from ..common.checks import did_you_mean
@@ -130,15 +130,13 @@ def _listed(names: str) -> list[str]:
     return [name.strip() for name in names.split(",") if name.strip()]
 
 
-IPYTHONS = "In", "Out", "exit", "get_ipython", "open", "quit"
-"""Variables that every notebook has, and that no user means."""
-
-
 def strategy(namespace: Mapping[str, Any], name: str) -> Any:
     """Return a strategy's name, or the notebook's object of that name."""
     from ..strategies.registry import STRATEGIES, as_strategy
 
-    return name if name.lower() in STRATEGIES else _variable(namespace, name, as_strategy)
+    if name.lower() in STRATEGIES:
+        return name
+    return _variable(namespace, name, as_strategy, is_strategy)
 
 
 def combiner(namespace: Mapping[str, Any], name: str) -> Any:
@@ -146,11 +144,17 @@ def combiner(namespace: Mapping[str, Any], name: str) -> Any:
     from ..combiners import as_combiner
     from ..combiners.registry import COMBINERS
 
-    return name if name.lower() in COMBINERS else _variable(namespace, name, as_combiner)
+    if name.lower() in COMBINERS:
+        return name
+    return _variable(namespace, name, as_combiner, may_combine)
 
 
-def _variable(namespace: Mapping[str, Any], name: str, read: Callable[[str], Any]) -> Any:
+def _variable(
+    namespace: Mapping[str, Any], name: str, read: Callable[[str], Any], fits: Test
+) -> Any:
     """Return the notebook's object of a name, or the name, if it can be read.
+
+    Of the notebook's objects, those that fit may be meant by a name that is near.
 
     Raises
     ------
@@ -162,9 +166,7 @@ def _variable(namespace: Mapping[str, Any], name: str, read: Callable[[str], Any
     try:
         read(name)
     except TosError as error:
-        own = [n for n in namespace if not n.startswith("_") and n not in IPYTHONS]
-        own = [n for n in own if not isinstance(namespace[n], ModuleType)]
-        near = did_you_mean(name, own)
+        near = did_you_mean(name, [n for n in namespace if fits(namespace[n]) and n[:1] != "_"])
         hint = "" if "Did you mean" in str(error) else near
         text = f"{error} No variable of this notebook has that name.{hint}"
         raise ConfigError(text) from None
@@ -182,6 +184,28 @@ def named(namespace: Mapping[str, Any], option: str, value: Any) -> Any:
     if value and option in finders:
         return finders[option](namespace, value)
     return every(value) if option == "checkpoint_every" else value
+
+
+def is_strategy(value: Any) -> bool:
+    """Whether a variable of the notebook is a strategy."""
+    from ..strategies.registry import STRATEGIES
+
+    return type(value) in STRATEGIES.values()
+
+
+def is_combiner(value: Any) -> bool:
+    """Whether a value is a combiner of the user's."""
+    from ..combiners import Combiner, Preset
+
+    is_class = isinstance(value, type)
+    return issubclass(value, Combiner) if is_class else isinstance(value, Combiner | Preset)
+
+
+def may_combine(value: Any) -> bool:
+    """Whether a value is a combiner, or a function of the notebook, which may be one."""
+    if is_combiner(value):
+        return True
+    return isinstance(value, FunctionType) and value.__module__ == "__main__"
 
 
 def is_cluster(value: Any) -> bool:

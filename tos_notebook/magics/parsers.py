@@ -19,6 +19,7 @@ from ..training.options import (
     options_of,
 )
 from .options import TYPES, Parser, identifier, interval, number, pair, whole
+from .steer import SETTINGS
 
 ON_INTERRUPT = ("leave", "stop")
 IF_RUNNING = ("ask", "attach", "replace", "stop")
@@ -65,7 +66,8 @@ _SPELLED: Mapping[str, Mapping[str, Any]] = {
         "kind": "sync",
         "metavar": "MODE",
         "more": " (asp: no worker; ssp:3: a worker that is more than 3 milestones ahead of the "
-        "slowest active worker; bsp: all for all, at every milestone)",
+        "slowest active worker; bsp: all for all, at every milestone; also written async, "
+        "bounded:3, sync)",
     },
     "codec": {
         "kind": "codec",
@@ -315,7 +317,7 @@ def _command(action: Action) -> Parser:
     clusters = action.command is Command.STOP
     parser = _steering(action.magic, example, clusters, alone=not action.arguments)
     if action.is_settings:
-        *names, last = (f"{argument.name}=..." for argument in action.arguments)
+        *names, last = (f"{name}=..." for name in SETTINGS)
         text = f"{', '.join(names)} or {last}, or several of them"
         return parser.add("settings", kind=action.magic, nargs="+", **PAIR, help=text)
     for argument in action.arguments:

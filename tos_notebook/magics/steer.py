@@ -16,7 +16,7 @@ from ..steering.actions import ACTIONS, Action, When
 from ..steering.conditions import VALIDATION
 from ..steering.machine import Command
 from ..steering.source import commands_from
-from ..training.options import OPTIONS, by_own_name
+from ..training.options import AUTO, OPTIONS, by_own_name
 from ..training.options.elsewhere import of_set
 from .find import is_cluster, named
 from .text import say, training
@@ -112,6 +112,9 @@ ALSO_SET: Mapping[str, Command] = {
 }
 """Settings of ``%tos_set`` that are commands of their own."""
 
+SETTINGS = (*(a.name for a in ACTIONS[Command.SET].arguments), *ALSO_SET, "strategy")
+"""All that ``%tos_set`` takes."""
+
 
 def act(action: Action, namespace: Mapping[str, Any], options: Namespace) -> None:
     """Do what a magic asks of a run, and say so."""
@@ -126,7 +129,7 @@ def _parts(action: Action, options: Namespace) -> list[tuple[Action, dict[str, A
     if "settings" not in options:
         given = {a.name: getattr(options, a.name) for a in action.arguments}
         return [(action, {name: value for name, value in given.items() if value is not None})]
-    texts = by_own_name(OPTIONS.values(), dict(options.settings))
+    texts = by_own_name(OPTIONS.values(), dict(options.settings), texts=True)
     if "strategy" in texts:
         # A strategy comes with settings of its own.
         swap = ACTIONS[Command.SWAP_STRATEGY]
@@ -179,9 +182,12 @@ def _setting(typed: Action, action: Action, name: str, text: str) -> Any:
     if name not in kinds:
         if said := of_set(name):
             raise ConfigError(f"%{typed.magic}: unknown setting {name!r}. It {said}")
-        known = [*kinds, *ALSO_SET, "strategy"] if action is typed else [*kinds]
+        known = SETTINGS if action is typed else [*kinds]
         hint = did_you_mean(name, known) or f" It sets {' and '.join(known)}."
         raise ConfigError(f"%{typed.magic}: unknown setting {name!r}.{hint}")
+    if name == "sync_interval" and text == AUTO:
+        # The run says why it cannot be.
+        return text
     try:
         return kinds[name](text)
     except ValueError:

@@ -135,7 +135,9 @@ _ALL = (
         Command.PAUSE,
         When.MILESTONE,
         "tos_pause",
-        "Let every worker of a run wait at its next milestone.",
+        "Pause a run: each worker stops at its next milestone, and keeps what it has trained.",
+        more="The view shows paused at once, and says when every worker waits. %tos_unpause "
+        "continues the run.",
         said="Asked run {number} to pause, at each worker's next milestone. "
         "%tos_unpause continues it.",
         title="Pause Training",

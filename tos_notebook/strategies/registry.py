@@ -83,8 +83,8 @@ def describe() -> Rows:
     Returns
     -------
     list of dict
-        With keys ``name``, ``summary``, ``when``, and ``defaults`` (dict): the options of the
-        class by name.
+        With keys ``name``, ``summary``, ``when``, ``defaults`` (dict): the options of the class by
+        name, and ``as_text``: how some of them are chosen in a text, such as ``"ps:shards=4"``.
     """
     return Rows(
         {
@@ -92,6 +92,7 @@ def describe() -> Rows:
             "summary": kind.summary,
             "when": kind.when,
             "defaults": {p.name: p.default for p in inspect.signature(kind).parameters.values()},
+            "as_text": ", ".join(f"{name}:{each}" for each in getattr(kind, "variants", ())),
         }
         for name, kind in STRATEGIES.items()
     )

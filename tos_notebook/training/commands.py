@@ -12,7 +12,7 @@ from ..cluster.executors import task_attempts
 from ..codecs import Codec
 from ..codecs.pair import CodecPair, as_codecs
 from ..combiners import as_combiner
-from ..common.checks import at_least_one, positive
+from ..common.checks import positive
 from ..errors import ConfigError, InvalidTransition
 from ..readable import few_digits
 from ..steering.machine import Command
@@ -20,6 +20,7 @@ from ..steering.sync import SyncMode, as_sync
 from ..strategies.registry import STRATEGIES
 from .checkpoint.contents import require_known
 from .lifecycle import Lifecycle
+from .options.session import interval_now
 from .parts import RunParts
 
 
@@ -106,7 +107,7 @@ def change(
     if learning_rate is not None:
         changes["learning_rate"] = _checked_rate(parts, learning_rate)
     if sync_interval is not None:
-        changes["sync_interval"] = at_least_one("sync_interval", sync_interval)
+        changes["sync_interval"] = interval_now(sync_interval)
     if sync is not None:
         changes["sync"] = as_sync(sync)
     if codec is not None:

@@ -37,7 +37,10 @@ class SteeredRun:
         return self.lifecycle.strategy.commands
 
     def pause(self) -> None:
-        """Make every worker wait at its next milestone."""
+        """Stop each worker at its next milestone, until `unpause`; nothing is lost.
+
+        `Run.state` is ``"paused"`` at once; the view says when every worker waits.
+        """
         self.parts.training.command(Command.PAUSE)
 
     def unpause(self) -> None:

@@ -23,6 +23,7 @@ from .commands import require_obeyed
 from .fitting import require_participants, require_samples
 from .lifecycle import Lifecycle
 from .options import CheckedOptions
+from .options.session import interval_now
 from .swaps import Method, Swap
 
 _numbers = itertools.count(1)
@@ -136,6 +137,8 @@ def _chosen(
     """
     shown = now.strategy.shown()
     given = {name: value for name, value in wanted.items() if value is not None}
+    if "sync_interval" in given:
+        given["sync_interval"] = interval_now(given["sync_interval"])
     kept: dict[str, Any] = {"combiner": None, "sync": None, "sync_interval": None}
     if strategy == run.strategy or _differ_by_shards(strategy, run.strategy):
         kept = {

@@ -13,6 +13,7 @@ from IPython.core.completer import provisionalcompleter
 from tests.unit.magics.conftest import Cells, Engine
 from tos_notebook import magics
 from tos_notebook.combiners.registry import COMBINERS, describe
+from tos_notebook.magics import steer
 from tos_notebook.magics.cell import keep_empty
 from tos_notebook.magics.parsers import PARSERS
 from tos_notebook.training import factory
@@ -41,6 +42,14 @@ def test_the_question_mark_shows_it(cells: Cells, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("IPython.core.page.page", lambda text, *_: shown.append(text))
     cells("%tos_train?")
     assert "--repartition-every N" in str(shown)
+
+
+def test_help_names_all_that_can_be_set(cells: Cells) -> None:
+    usage = " ".join(PARSERS["tos_set"].help().split())
+    for name in steer.SETTINGS:
+        assert f"{name}=..." in usage
+        assert f"{name}=" in complete(cells, "%tos_set ")
+    assert {"combiner", "partitions", "strategy", "learning_rate"} <= {*steer.SETTINGS}
 
 
 def test_help_lists_the_combiners(cells: Cells) -> None:

@@ -260,11 +260,15 @@ def test_status_of_a_failed_run_says_why(cells: Cells, runs: list[Any]) -> None:
     assert "WorkerError: ValueError: boom" in cells("%tos_status")
 
 
-@pytest.mark.parametrize("line", ["%tos_strategy nonsense", "%tos_strategy ps --every 4"])
+@pytest.mark.parametrize(
+    "line", ["%tos_strategy nonsense", "%tos_strategy ps --every 4", "%tos_strategy bar"]
+)
 def test_what_is_far_from_all_names_is_not_said_to_be_meant(
     cells: Cells, runs: list[Any], line: str
 ) -> None:
     cells.space["open"] = open
+    # Near, and no strategy.
+    cells.space["spark"] = object()
     assert "Did you mean" not in cells.fails(line)
 
 

@@ -65,6 +65,13 @@ def test_each_strategy_says_what_it_does_and_when_to_choose_it() -> None:
     assert tos.strategies.describe() == rows
 
 
+def test_each_strategy_says_how_its_options_are_written_as_text() -> None:
+    texts = {row["name"]: row["as_text"].split(", ") for row in describe() if row["as_text"]}
+    assert {"ps:shards=4", "ps:locking=false"} <= {*texts["ps"]}
+    for name, several in texts.items():
+        assert {as_strategy(text).name for text in several} == {name}
+
+
 def test_the_options_of_a_strategy_are_listed_with_their_defaults() -> None:
     defaults = {row["name"]: row["defaults"] for row in describe()}
     assert defaults["allreduce"]["algorithm"] == "auto"

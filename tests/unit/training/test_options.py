@@ -111,6 +111,15 @@ def test_other_arguments_are_refused_as_python_does(call: Callable[[], Any], mes
         ),
         (lambda: Run.swap_strategy(None, "ps", synch="bsp"), "swap_strategy: .* mean sync"),
         (lambda: Run.wait_for(None, milestone=1), "wait_for: .* mean milestones"),
+        (
+            lambda: Run.wait_for(None, 100),
+            r"^wait_for: expected options by name, such as wait_for\(milestones=100\); got 100 "
+            "without a name. It takes milestones, epochs, workers, each, timeout.$",
+        ),
+        (
+            lambda: ParameterServer(1, 0, True, "x"),
+            r"^ParameterServer: expected fewer values; got 'x' without a name. help\(Para",
+        ),
         (lambda: Run.repartition(None, partition=1), "repartition: .* mean partitions"),
         (lambda: AllReduce(algorithms="ring"), "AllReduce: .* mean algorithm"),
         (lambda: TreeAggregate(frac=0.5), "TreeAggregate: .* mean fraction"),
@@ -340,6 +349,19 @@ def test_changed_federated_options_have_their_parts() -> None:
     assert options.run["partitions"] == 2
 
 
+@pytest.mark.parametrize("name", ["partitions", "num_workers"])
+def test_an_option_out_of_range_is_named_as_it_was_given(name: str) -> None:
+    """By its other name, too: who reads the message looks for what was typed."""
+    calls = (
+        lambda: tos.fit(None, (), **{name: 0}),
+        lambda: TrainingSession.start(None, None, **{name: 0}),  # type: ignore[call-arg]
+        lambda: Run.set(None, **{name: 0}),
+    )
+    for call in calls[: 2 if name == "partitions" else 3]:
+        with pytest.raises((ConfigError, AttributeError), match=f"^{name}: expected a whole"):
+            call()
+
+
 @pytest.mark.parametrize("name", ["partitions", "num_workers", "codec", "compression"])
 def test_a_resumed_run_keeps_an_option_by_whatever_name_it_is_given(name: str) -> None:
     with pytest.raises(ConfigError, match=f"{name}: a resumed run keeps the one that it has"):
@@ -439,7 +461,7 @@ def test_fit_refuses_options_before_spark_starts(
         (
             lambda: tos.fit(None, (), validation_freq=2),
             "fit: unknown option 'validation_freq'. It "
-            'is validation_every here: "30s", "50 milestones", or after each epoch.',
+            'is validation_every here: "2 epochs", "30s" or "50 milestones".',
         ),
         (
             lambda: tos.fit(None, (), max_staleness=3),

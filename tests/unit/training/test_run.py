@@ -562,6 +562,22 @@ def test_a_repartition_that_comes_too_late_is_said_to_have_lapsed(setting: Setti
     assert "3 partitions" in lapsed.detail
 
 
+def test_an_interval_by_measurement_is_for_the_next_run_and_the_message_says_why(
+    setting: Setting,
+) -> None:
+    gate = Gate(setting.cluster, 1)
+    run = setting.start()
+    gate.reach()
+    for ask in (
+        lambda: run.set(sync_interval="auto"),  # type: ignore[arg-type]
+        lambda: run.swap_strategy("allreduce:parameters", sync_interval="auto"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(ConfigError, match="A run measures for that from its start on"):
+            ask()
+    gate.opened.set()
+    assert run.wait(LIMIT).events == []
+
+
 def test_settings_have_the_names_of_other_libraries_too(setting: Setting) -> None:
     gate = Gate(setting.cluster, 2)
     run = setting.start(epochs=2, slots=8)

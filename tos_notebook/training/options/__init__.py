@@ -26,9 +26,10 @@ from .option import (
     takes,
 )
 from .run import RunOptions
-from .session import CheckedOptions, SessionOptions
+from .session import AUTO, CheckedOptions, SessionOptions
 
 __all__ = [
+    "AUTO",
     "KINDS",
     "OPTIONS",
     "RESUMABLE",

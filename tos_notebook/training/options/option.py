@@ -150,13 +150,22 @@ def options_of(*kinds: type) -> dict[str, Option]:
     return {f.name: Option(f.name, f.default, str(f.type), **f.metadata) for f in found}
 
 
-def by_own_name(options: Iterable[Option], given: Mapping[str, Any]) -> dict[str, Any]:
+def by_own_name(
+    options: Iterable[Option], given: Mapping[str, Any], texts: bool = False
+) -> dict[str, Any]:
     """Return what is given, with each option by its own name and not by its alias.
+
+    Parameters
+    ----------
+    options : iterable of Option
+    given : mapping of str
+    texts : bool
+        Whether values are texts, which are still to be read.
 
     Raises
     ------
     ConfigError
-        One is given by both.
+        One is given by both, or is out of range, which names it as it was given.
     """
     found = dict(given)
     for each in options:
@@ -165,6 +174,8 @@ def by_own_name(options: Iterable[Option], given: Mapping[str, Any]) -> dict[str
                 raise ConfigError(
                     f"{each.alias}: expected it or {each.name}, which are one option; got both."
                 )
+            if not texts:
+                each.as_alias.checked(found[each.alias])
             found[each.name] = found.pop(each.alias)
     return found
 

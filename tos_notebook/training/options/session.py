@@ -20,6 +20,22 @@ AUTO = "auto"
 """A sync interval that is chosen by measurement."""
 
 
+def interval_now(value: Any) -> int:
+    """Return the sync interval of a run that trains, or refuse it and say why.
+
+    Raises
+    ------
+    ConfigError
+        It is no whole number of at least 1.
+    """
+    if value == AUTO:
+        raise ConfigError(
+            "sync_interval: expected a whole number of at least 1 while a run trains, got 'auto'. "
+            "A run measures for that from its start on. Give sync_interval='auto' to the next one."
+        )
+    return at_least_one("sync_interval", value)
+
+
 def _interval(name: str, value: Any) -> int | str:
     if isinstance(value, str) and value != AUTO:
         raise ConfigError(
@@ -79,7 +95,8 @@ class SessionOptions:
         "who waits for whom: asp, ssp:3 or bsp; by default asp with ps, else bsp",
         """
         How far a worker may be ahead of the slowest active one: ``"asp"`` for any distance,
-        ``"ssp:3"`` for 3 milestones, ``"bsp"`` for none. A worker that has not started, has
+        ``"ssp:3"`` for 3 milestones, ``"bsp"`` for none. Also written ``"async"``,
+        ``"bounded:3"`` and ``"sync"``. A worker that has not started, has
         finished or has died makes no other wait.
         """,
         check=_sync,
