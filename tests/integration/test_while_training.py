@@ -292,7 +292,7 @@ def test_a_run_whose_slots_another_run_holds_starts_when_that_ends(
     watch.until(Stalled)
     (stalled,) = watch.of(Stalled)
     assert stalled.message == f"Waiting: run {first.number} holds both slots of {second.master}."
-    assert "Stop it" in stalled.look
+    assert "For room now, stop another run" in stalled.look
     assert second.status.waits_for == (f"{stalled.message} {stalled.look}",)
     assert (first.status.state, second.status.state) == ("running", "queued")
     given_up = train(classifier()).start((x, y), epochs=1)

@@ -122,7 +122,11 @@ class Wait:
     known: str = ""
 
 
-HELD = "The run starts when they are free. Stop it if you do not want to wait."
+HELD = (
+    "This run is queued, and starts when they are free. For room now, stop another run, or "
+    "repartition it into fewer partitions: run.stop() or run.repartition(1), %tos_stop or "
+    "%tos_repartition 1."
+)
 
 UNSAVED = "Training continues without it. See whether the disk or the file system answers."
 

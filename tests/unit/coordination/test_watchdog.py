@@ -105,7 +105,9 @@ def test_the_runs_that_hold_all_slots_are_named(
 def test_a_run_whose_slots_another_holds_says_so_at_once() -> None:
     text = "run 1 holds both slots of local[2]"
     (wait,) = waits(facts(missing=(0, 1), held=text), 0.0, PATIENCE)
-    assert (wait.what, "Stop it" in wait.known) == (text, True)
+    assert wait.what == text
+    # What it is, and each way to give it room.
+    assert all(word in wait.known for word in ("queued", "stop another run", "repartition"))
     assert said(facts(held=text), 0.0) == []
 
 
