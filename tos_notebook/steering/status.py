@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
 from ..common.checks import at_least_one
+from ..common.rows import Rows
 from ..errors import ConfigError
 from .links import LinkRates
 from .shards import ShardLoad
@@ -37,9 +39,9 @@ class CheckpointStatus:
         return f"{found}: {self.error}" if self.error else f"{found}."
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RunStatus:
-    """A run at one moment."""
+    """A run at one moment; a cell and a terminal show what is known as a table."""
 
     run: str
     """Its id."""
@@ -97,6 +99,36 @@ class RunStatus:
     would, or too little is known yet."""
     shards: tuple[ShardLoad, ...] = ()
     """What each shard of the parameters is busy with; none where the driver has them."""
+
+    def _rows(self) -> Rows:
+        """Return what is known, by the names of the attributes."""
+        names = [each.name for each in fields(self) if each.name != "run"]
+        found = {name: _shown(name, getattr(self, name)) for name in names}
+        found |= {"epoch": f"{self.epoch} of {self.epochs}", "epochs": ""}
+        return Rows({"status": name, self.run: text} for name, text in found.items() if text)
+
+    def __repr__(self) -> str:
+        return repr(self._rows())
+
+    def _repr_html_(self) -> str | None:
+        return self._rows()._repr_html_()
+
+
+_UNITS = {"samples_per_second": ",.0f", "elapsed": ",.1f"}
+"""How some numbers are written, others with four digits."""
+
+
+def _shown(name: str, value: object) -> str:
+    """Return a value of a status for people; empty for what is not known, or is nothing."""
+    if isinstance(value, int):
+        return f"{value:,}" if value else ""
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value:{_UNITS.get(name, '.4g')}}"
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {number:.4g}" for key, number in value.items())
+    if isinstance(value, tuple) and not isinstance(value, LinkRates):
+        return " ".join(map(str, value))
+    return "" if value is None else str(value)
 
 
 def waits_for_epoch(command: str, detail: str) -> str:

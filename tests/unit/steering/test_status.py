@@ -2,19 +2,61 @@
 
 from __future__ import annotations
 
+import math
 import time
 from typing import Any
 
 import pytest
 
 from tos_notebook.errors import ConfigError
-from tos_notebook.steering.status import CheckpointStatus, Goal, Progress
+from tos_notebook.steering.links import LinkRate, LinkRates
+from tos_notebook.steering.status import CheckpointStatus, Goal, Progress, RunStatus
 
 BEGUN = Progress(3, 14, (10, 4), 1)
 
 
 def goal_of(each: bool = False, **given: int) -> Goal:
     return Goal(dict.fromkeys(("milestones", "epochs", "workers")) | given, each, BEGUN)
+
+
+def status(**changes: Any) -> RunStatus:
+    known: dict[str, Any] = {
+        "run": "run-1", "state": "running", "epoch": 7, "epochs": 12, "milestones": 1234,
+        "samples": 123_400, "samples_per_second": 4321.9, "loss": 0.123456, "staleness": math.nan,
+        "elapsed": 61.25,
+    }  # fmt: skip
+    return RunStatus(**known | changes)
+
+
+def test_a_status_shows_what_is_known_in_a_line_for_each() -> None:
+    assert repr(status()).splitlines() == [
+        "status              run-1",
+        "------------------  -------",
+        "state               running",
+        "epoch               7 of 12",
+        "milestones          1,234",
+        "samples             123,400",
+        "samples_per_second  4,322",
+        "loss                0.1235",
+        "elapsed             61.2",
+    ]
+    told = status(
+        metrics={"accuracy": 0.98765}, validations=2, notes=("One went wrong.",), reason="by you",
+        checkpoint=CheckpointStatus(), links=LinkRates((LinkRate(0, 1, 2e6),)),
+    )  # fmt: skip
+    lines = dict(line.split(maxsplit=1) for line in repr(told).splitlines()[2:])
+    assert lines["metrics"] == "accuracy 0.9877"
+    assert (lines["validations"], lines["reason"]) == ("2", "by you")
+    assert lines["notes"] == "One went wrong."
+    assert lines["checkpoint"] == "The run has no checkpoint yet."
+    assert lines["links"] == "0 -> 1 2 MB/s"
+
+
+def test_a_status_is_a_table_in_a_cell() -> None:
+    page = str(status(notes=("<b>",))._repr_html_())
+    assert page.startswith("<table>")
+    assert ">7 of 12</td>" in page
+    assert "&lt;b&gt;" in page
 
 
 @pytest.mark.parametrize(
