@@ -116,8 +116,8 @@ class Lifecycle:
             self._get_ready(run, makers, first)
         except BaseException as error:
             # Nobody else ends it: it has no thread.
-            known = isinstance(error, TosError)
-            self.parts.training.fail(error if known else TosError(summary(error)))
+            own = error if isinstance(error, TosError) else TosError(summary(error))
+            self.parts.training.fail(own)
             self._over.set()
             self._end()
             raise

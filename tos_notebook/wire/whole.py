@@ -8,13 +8,13 @@ from ..common import native
 from ..errors import ProtocolError
 from .bodies import decode_body
 from .frames import HEADER_SIZE, decode_header, encode_header
-from .messages import KINDS, Finish, Push
+from .messages import KINDS, Collect, Finish, Push
 from .packed import PUSH_SPANS
 
-AtOnce = Push | Finish
+AtOnce = Push | Finish | Collect
 """Requests whose answer does not wait."""
 
-AT_ONCE = (Push, Finish)
+AT_ONCE = (Push, Finish, Collect)
 """The same for `isinstance`: a union written at its use would be made at every push."""
 
 _AT_ONCE_KINDS = {kind for kind, message in KINDS.items() if message in AT_ONCE}

@@ -24,6 +24,8 @@ class RowPeerReplica:
         Memory that the worker shares: the dense part and tables of which all rows are sent.
     """
 
+    brief = False
+
     def __init__(self, layout: Layout, segment: Buffer | None) -> None:
         self.shared = segment is not None
         self._layout, self._segment = layout, segment

@@ -80,7 +80,8 @@ class CommitExchange:
     non_finite : {"raise", "skip"}
     """
 
-    shared = brief = False
+    shared = False
+    brief = True
 
     def __init__(
         self,

@@ -30,8 +30,6 @@ class ShardHandler:
     staging : Staging
     """
 
-    brief = False
-
     def __init__(self, token: str, staging: Staging) -> None:
         self._token = token
         self._staging = staging
@@ -40,6 +38,13 @@ class ShardHandler:
         self._holds = False
         self._pushes: Pushes = "delta"
         self._partition = self._task = -1
+        # Whether its worker may have to wait for others, as far as is known.
+        self._waits = True
+
+    @property
+    def brief(self) -> bool:
+        """See `Handler.brief`."""
+        return not self._waits and self._replica is not None and self._replica.brief
 
     @property
     def needed(self) -> bool:
@@ -139,12 +144,14 @@ class ShardHandler:
 
     def _collect(self, message: Collect) -> tuple[Proceed, BytesLike | None]:
         replica, center = self._encoded(), self._staging.center
+        # The thread of all connections does not wait for one.
+        patience, self._waits = 0.0 if self.brief else WAIT, message.version > 0
         merged = self._settle(message)
         if not self._holds:
             merged = None
         if merged is not None and center.combiner.keeps_own:
             return _go(merged), replica.reply(merged)
-        if not self._staging.wait(message.version, WAIT):
+        if not self._staging.wait(message.version, patience):
             return Proceed(Directive.WAIT, 0, None), None
         if not message.give:
             return _go(), None
