@@ -46,6 +46,9 @@ class Tap:
 class Memo(SocketChannel):
     """A channel whose peer has said all that it ever will; what it is told is kept."""
 
+    # Nothing watches what has no file descriptor.
+    look = None  # type: ignore[assignment]
+
     def __init__(self) -> None:
         super().__init__(None, "peer", 1.0, patience=0.0)  # type: ignore[arg-type]
         self.begin()
@@ -61,6 +64,11 @@ class Memo(SocketChannel):
 
     def send(self, head: bytes, payload: memoryview | None) -> None:
         self.heads.append(head)
+
+    def _never(self, *arguments: object) -> Any:
+        raise AssertionError
+
+    _send = _send_now = _send_rest = _take_now = _never
 
     def _take(self, target: memoryview, whole: bool) -> int:
         if not self._bursts:

@@ -6,6 +6,7 @@ once for each that it writes; for a model of some hundred kB that is most of wha
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 import threading
@@ -36,7 +37,7 @@ class SecuredSocket:
         self._buffer = memoryview(bytearray(_GREETING))
         # OpenSSL has one state for both directions. It is held for no longer than a call of its.
         self._state = threading.Lock()
-        self._taken_leave = False
+        self._ended = False
         self.fileno, self.getsockname = sock.fileno, sock.getsockname
         self.settimeout = sock.settimeout
         self.setsockopt = sock.setsockopt
@@ -85,35 +86,51 @@ class SecuredSocket:
             self._tls.write(data)
             return self._outgoing.read()
 
+    def send_now(self, sealed: bytes) -> int:
+        """Send what the kernel takes at once of what `encrypt` has returned; return how many."""
+        try:
+            # A socket with a timeout would wait, whatever flags a call of its own has.
+            return os.write(self.raw.fileno(), sealed)
+        except BlockingIOError:
+            return 0
+
     def recv_into(self, target: memoryview) -> int:
         """Receive what has come, at least one byte; return how many, 0 at the end of the stream.
 
         Whatever TLS itself has to say to it goes with what is sent next, as the standard has it.
         """
-        got, read = 0, cast("Callable[[int, memoryview], int]", self._tls.read)
         with self._state:
             there = self._incoming.pending or self._tls.pending()
-        if not (there or self._taken_leave):
+        if not (there or self._ended):
             # To be told so by an error would take longer.
             self._feed()
-        while True:
-            try:
-                with self._state:
-                    while got < target.nbytes:
-                        # A record, or what is left of one; nothing once the peer has taken leave.
-                        part = read(target.nbytes - got, target[got:])
-                        if not part:
-                            self._taken_leave = True
-                            return got
-                        got += part
-                return got
-            except ssl.SSLWantReadError:
-                if got:
-                    return got
-                self._feed()
-            except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
-                # Frames say how long they are: none is cut off unnoticed.
-                return got
+        while not (got := self._decrypt(target)) and not self._ended:
+            self._feed()
+        return got
+
+    def recv_now(self, target: memoryview) -> int:
+        """Receive what has come, of a socket that can be read; return how many, perhaps 0."""
+        self._feed()
+        return self._decrypt(target)
+
+    def _decrypt(self, target: memoryview) -> int:
+        """Decrypt what is here, as far as it is whole records; return how many bytes."""
+        got, read = 0, cast("Callable[[int, memoryview], int]", self._tls.read)
+        try:
+            with self._state:
+                while got < target.nbytes:
+                    # A record, or what is left of one; nothing once the peer has taken leave.
+                    part = read(target.nbytes - got, target[got:])
+                    if not part:
+                        self._ended = True
+                        break
+                    got += part
+        except ssl.SSLWantReadError:
+            pass
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
+            # Frames say how long they are: none is cut off unnoticed.
+            self._ended = True
+        return got
 
     def recv(self, nbytes: int) -> bytes:
         """Receive some bytes; return none at the end of the stream."""

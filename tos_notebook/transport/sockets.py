@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 
 from ..errors import ConnectionClosed, ConnectTimeout, RemoteProtocolError
 from ..wire.frames import HEADER_SIZE, Header, decode_header
+from ..wire.whole import Whole, read_whole
 from .auth import Handshake
 from .secured import SecuredSocket
 
@@ -49,7 +50,7 @@ class Timeouts:
 
 
 class SocketChannel(ABC, Generic[Wire]):
-    """One end of a connected socket; see `base.Channel`.
+    """One end of a connected socket; see `base.Watched`.
 
     Parameters
     ----------
@@ -73,6 +74,10 @@ class SocketChannel(ABC, Generic[Wire]):
         self._rest = self._chunk[:0]
         # Bytes of the next frame in the chunk, if a thread has looked.
         self._had = 0
+        # Whether the next frame is the answer to one that was looked at: it does not wait.
+        self._hurried = False
+        # What of that answer, as the kernel gets it, the peer had no room for.
+        self._unsent = b""
 
     @property
     def host(self) -> str:
@@ -131,13 +136,59 @@ class SocketChannel(ABC, Generic[Wire]):
     def _limit_waits(self, sock: Wire) -> None:
         """Let a call that waits for longer than the timeout fail."""
 
-    @abstractmethod
     def send(self, head: bytes, payload: memoryview | None) -> None:
+        """Send one frame; see `Watched.owes` for what answers one that was looked at."""
+        try:
+            if self._hurried:
+                self._hurried = False
+                self._unsent = self._send_now(head, payload)
+            else:
+                self._send(head, payload)
+        except (BlockingIOError, TimeoutError):
+            raise self._late("take what was sent") from None
+        except OSError as error:
+            raise gone(self.peer, error) from error
+
+    @abstractmethod
+    def _send(self, head: bytes, payload: memoryview | None) -> None:
         """Send one frame."""
+
+    @abstractmethod
+    def _send_now(self, head: bytes, payload: memoryview | None) -> bytes:
+        """Send of one frame what the kernel takes at once; return the rest."""
+
+    @abstractmethod
+    def _send_rest(self, rest: bytes) -> None:
+        """Send what `_send_now` has returned."""
 
     @abstractmethod
     def _take(self, target: memoryview, whole: bool) -> int:
         """Receive some bytes; if it can be had, all that `target` takes. None at the end."""
+
+    @abstractmethod
+    def _take_now(self, target: memoryview) -> int:
+        """Receive what has come, of a socket that can be read; see `_take`."""
+
+    @property
+    def owes(self) -> bool:
+        """Whether a part of the last answer is still to be sent."""
+        return bool(self._unsent)
+
+    def fileno(self) -> int:
+        """Return the socket's file descriptor."""
+        return self._sock.fileno()
+
+    def look(self) -> Whole | None:
+        """Take what has come, without waiting; return a whole frame that is answered at once."""
+        try:
+            got = self._take_now(self._chunk)
+        except OSError:
+            # What is wrong, `receive_head` will find as well.
+            return None
+        whole = read_whole(self._chunk, got)
+        self._hurried = whole is not None
+        self._had = 0 if self._hurried else got
+        return whole
 
     def _receive(self, target: memoryview, whole: bool = False) -> int:
         """Receive as `_take` does, but at least one byte."""
@@ -154,8 +205,11 @@ class SocketChannel(ABC, Generic[Wire]):
     def receive_head(self) -> tuple[Header, bytes]:
         """Wait for a frame; return its header and body.
 
-        One call to the kernel brings a whole small frame, the begin of its payload included.
+        One call to the kernel brings a whole small frame, the begin of its payload included. What
+        is left of the answer before it is sent first.
         """
+        if self._unsent:
+            self._send_what_is_left()
         chunk, got = self._chunk, self._first(self._chunk)
         if got < HEADER_SIZE:
             got = self._fill(chunk, got, HEADER_SIZE)
@@ -173,6 +227,15 @@ class SocketChannel(ABC, Generic[Wire]):
             )
         self._rest = chunk[end:got]
         return header, bytes(chunk[HEADER_SIZE:end])
+
+    def _send_what_is_left(self) -> None:
+        rest, self._unsent = self._unsent, b""
+        try:
+            self._send_rest(rest)
+        except (BlockingIOError, TimeoutError):
+            raise self._late("take what was sent") from None
+        except OSError as error:
+            raise gone(self.peer, error) from error
 
     def receive_payload(self, target: memoryview) -> None:
         """Fill `target` with the payload of the last head."""

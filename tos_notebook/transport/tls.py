@@ -12,6 +12,7 @@ import secrets
 import socket
 import ssl
 import tempfile
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any
@@ -39,24 +40,33 @@ class TlsChannel(SocketChannel[SecuredSocket]):
         # Below TLS the kernel's own limits would go unnoticed.
         sock.settimeout(self._timeout)
 
-    def send(self, head: bytes, payload: memoryview | None) -> None:
-        """Send one frame."""
-        try:
-            if payload is None:
-                self._sock.sendall(head)
-                return
-            # One record for what one record can hold.
-            first = max(0, RECORD - len(head))
-            self._sock.sendall(b"".join((head, payload[:first])))
-            if first < payload.nbytes:
-                self._sock.sendall(payload[first:])
-        except TimeoutError:
-            raise self._late("take what was sent") from None
-        except OSError as error:
-            raise gone(self.peer, error) from error
+    def _send(self, head: bytes, payload: memoryview | None) -> None:
+        for part in _parts(head, payload):
+            self._sock.sendall(part)
+
+    def _send_now(self, head: bytes, payload: memoryview | None) -> bytes:
+        sealed = b"".join(map(self._sock.encrypt, _parts(head, payload)))
+        return sealed[self._sock.send_now(sealed) :]
+
+    def _send_rest(self, rest: bytes) -> None:
+        self._sock.raw.sendall(rest)
 
     def _take(self, target: memoryview, whole: bool) -> int:
         return self._sock.recv_into(target)
+
+    def _take_now(self, target: memoryview) -> int:
+        return self._sock.recv_now(target)
+
+
+def _parts(head: bytes, payload: memoryview | None) -> Iterator[bytes | memoryview]:
+    """Yield a frame in pieces: one record for what one record can hold."""
+    if payload is None:
+        yield head
+        return
+    first = max(0, RECORD - len(head))
+    yield b"".join((head, payload[:first]))
+    if first < payload.nbytes:
+        yield payload[first:]
 
 
 def channel_over(sock: Connected, peer: str, timeouts: Timeouts) -> SocketChannel[Any]:

@@ -35,9 +35,15 @@ def compiled(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
         pytest.skip("needs a C compiler when this package is installed")
 
 
+@pytest.fixture(params=["tcp", "tls"])
+def wire(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
 @pytest.fixture
-def tcp(nothing_left: None) -> Iterator[Transport]:
-    made = Transport("tcp")
+def served(nothing_left: None, wire: str) -> Iterator[Transport]:
+    made = Transport(wire)
     yield made
     made.close()
 
@@ -53,18 +59,18 @@ def served_by(handler: Any) -> set[str]:
     return found
 
 
-def test_pushes_in_a_row_are_left_to_the_reactor(tcp: Transport) -> None:
-    connection = tcp.connect()
-    handler = tcp.handler(connection)
+def test_pushes_in_a_row_are_left_to_the_reactor(served: Transport) -> None:
+    connection = served.connect()
+    handler = served.handler(connection)
     push(connection, STEADY)
     assert THREAD_NAME not in served_by(handler)
     push(connection, 5)
     assert served_by(handler) == {THREAD_NAME}
 
 
-def test_the_end_of_an_epoch_stays_with_the_reactor(tcp: Transport) -> None:
-    connection = tcp.connect()
-    handler = tcp.handler(connection)
+def test_the_end_of_an_epoch_stays_with_the_reactor(served: Transport) -> None:
+    connection = served.connect()
+    handler = served.handler(connection)
     push(connection, STEADY + 1)
     served_by(handler)
     with pytest.raises(RemoteProtocolError):
@@ -73,9 +79,9 @@ def test_the_end_of_an_epoch_stays_with_the_reactor(tcp: Transport) -> None:
     assert served_by(handler) == {THREAD_NAME}
 
 
-def test_what_may_wait_is_for_the_connections_own_thread(tcp: Transport) -> None:
-    connection = tcp.connect()
-    handler = tcp.handler(connection)
+def test_what_may_wait_is_for_the_connections_own_thread(served: Transport) -> None:
+    connection = served.connect()
+    handler = served.handler(connection)
     push(connection, STEADY + 1)
     served_by(handler)
     handler.released.set()
@@ -85,30 +91,30 @@ def test_what_may_wait_is_for_the_connections_own_thread(tcp: Transport) -> None
     assert THREAD_NAME not in served_by(handler)
 
 
-def test_others_are_served_while_one_waits_for_its_answer(tcp: Transport, aside: Any) -> None:
-    first = tcp.connect()
-    waiting = tcp.handler(first)
+def test_others_are_served_while_one_waits_for_its_answer(served: Transport, aside: Any) -> None:
+    first = served.connect()
+    waiting = served.handler(first)
     push(first, STEADY + 1)
     polled = aside(lambda: first.request(Poll(0)))
     assert waiting.asked.wait(LIMIT)
-    push(tcp.connect(), STEADY + 5)
+    push(served.connect(), STEADY + 5)
     waiting.released.set()
     polled()
 
 
-def test_pushes_that_take_long_stay_with_their_own_thread(tcp: Transport) -> None:
-    connection = tcp.connect()
-    handler = tcp.handler(connection)
+def test_pushes_that_take_long_stay_with_their_own_thread(served: Transport) -> None:
+    connection = served.connect()
+    handler = served.handler(connection)
     handler.brief = False
     push(connection, STEADY + 5)
     assert THREAD_NAME not in served_by(handler)
 
 
 def test_a_push_that_takes_long_from_now_on_is_the_reactors_last(
-    tcp: Transport, monkeypatch: pytest.MonkeyPatch
+    served: Transport, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    connection = tcp.connect()
-    handler = tcp.handler(connection)
+    connection = served.connect()
+    handler = served.handler(connection)
     # Asked after the last push in its own thread, and after the first here.
     answers = iter([True, False])
     monkeypatch.setattr(type(handler), "brief", property(lambda self: next(answers)))
@@ -120,30 +126,30 @@ def test_a_push_that_takes_long_from_now_on_is_the_reactors_last(
     assert THREAD_NAME not in served_by(handler)
 
 
-def test_what_a_handler_raises_reaches_the_worker_and_harms_nobody(tcp: Transport) -> None:
-    one, other = tcp.connect(), tcp.connect()
+def test_what_a_handler_raises_reaches_the_worker_and_harms_nobody(served: Transport) -> None:
+    one, other = served.connect(), served.connect()
     push(one, STEADY)
     push(other, STEADY + 1)
     with pytest.raises(RemoteProtocolError, match="expected 3 bytes, got 4"):
         one.request(PUSHED, b"four")
     push(other, 3)
-    assert tcp.handlers[0].ended.wait(LIMIT)
-    assert isinstance(tcp.handlers[0].ends[0], RemoteProtocolError)
-    assert not tcp.handlers[1].ends
+    assert served.handlers[0].ended.wait(LIMIT)
+    assert isinstance(served.handlers[0].ends[0], RemoteProtocolError)
+    assert not served.handlers[1].ends
 
 
-def test_a_worker_that_vanishes_is_noticed(tcp: Transport) -> None:
-    one, other = tcp.connect(), tcp.connect()
+def test_a_worker_that_vanishes_is_noticed(served: Transport) -> None:
+    one, other = served.connect(), served.connect()
     push(one, STEADY + 1)
     push(other, STEADY + 1)
     one.abort()
-    assert tcp.handlers[0].ended.wait(LIMIT)
-    assert isinstance(tcp.handlers[0].ends[0], ConnectionClosed)
+    assert served.handlers[0].ended.wait(LIMIT)
+    assert isinstance(served.handlers[0].ends[0], ConnectionClosed)
     push(other, 3)
 
 
-def test_one_that_stops_within_a_frame_keeps_nobody_waiting(nothing_left: None) -> None:
-    server = Server(steady=True)
+def test_one_that_stops_within_a_frame_keeps_nobody_waiting(nothing_left: None, wire: str) -> None:
+    server = Server(steady=True, tls=wire == "tls")
     frame = encode_head(PUSH, 9, 10) + bytes(10)
     with closing(server.authenticated()) as slow, closing(server.authenticated()) as quick:
         slow.sendall(frame[:-3])
@@ -161,8 +167,10 @@ class Loud(Server):
         return rows, bytes(LOUD) if message.samples == 2 else parameters
 
 
-def test_one_that_does_not_read_its_answer_keeps_nobody_waiting(nothing_left: None) -> None:
-    server = Loud(steady=True)
+def test_one_that_does_not_read_its_answer_keeps_nobody_waiting(
+    nothing_left: None, wire: str
+) -> None:
+    server = Loud(steady=True, tls=wire == "tls")
     frame = encode_head(PUSH, 9, 10) + bytes(10)
     with closing(server.authenticated()) as slow, closing(server.authenticated()) as quick:
         slow.sendall(encode_head(PUSH._replace(samples=2), 8, 10) + bytes(10))
@@ -185,22 +193,22 @@ def answered(sock: socket.socket, data: bytes) -> int:
     return header.sequence
 
 
-def test_an_order_to_leave_reaches_a_connection_that_is_watched(tcp: Transport) -> None:
-    connection = tcp.connect()
+def test_an_order_to_leave_reaches_a_connection_that_is_watched(served: Transport) -> None:
+    connection = served.connect()
     push(connection, STEADY + 1)
     connection.close()
-    tcp.listener.close(LIMIT)
-    assert tcp.handlers[0].ends == [None]
+    served.listener.close(LIMIT)
+    assert served.handlers[0].ends == [None]
 
 
-def test_closing_ends_the_reactor_and_what_it_watches(tcp: Transport) -> None:
-    connections = [tcp.connect() for _ in range(3)]
+def test_closing_ends_the_reactor_and_what_it_watches(served: Transport) -> None:
+    connections = [served.connect() for _ in range(3)]
     for connection in connections:
         push(connection, STEADY + 1)
     assert any(thread.name == THREAD_NAME for thread in threading.enumerate())
-    tcp.listener.close(LIMIT)
+    served.listener.close(LIMIT)
     assert not any(thread.name == THREAD_NAME for thread in threading.enumerate())
-    assert all(len(handler.ends) == 1 for handler in tcp.handlers)
+    assert all(len(handler.ends) == 1 for handler in served.handlers)
 
 
 def test_a_closed_reactor_leaves_everything_to_the_threads() -> None:
@@ -210,7 +218,7 @@ def test_a_closed_reactor_leaves_everything_to_the_threads() -> None:
 
 
 def test_connections_outlive_a_reactor_that_fails(
-    tcp: Transport, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    served: Transport, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Those that it watches, and those that would be left to it later."""
     full = threading.Event()
@@ -223,7 +231,7 @@ def test_connections_outlive_a_reactor_that_fails(
 
     # The gate has its own by now; the reactor's comes with the first that is left to it.
     monkeypatch.setattr(selectors, "DefaultSelector", Fragile)
-    watched, later = tcp.connect(), tcp.connect()
+    watched, later = served.connect(), served.connect()
     push(watched, STEADY + 1)
     full.set()
     push(watched, 1)
