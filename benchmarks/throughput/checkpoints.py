@@ -1,7 +1,8 @@
 """What checkpoints cost: throughput with and without them, in turns, and how long pushes wait.
 
 The 2NN of 199,210 parameters, exchanged every 10 batches. One checkpoint each second is 30 times as
-many as by default.
+many as by default. Then the same of a larger network with its parameters in a shard, which writes its
+part of a checkpoint itself, or sends it to the driver.
 
 python -m benchmarks.throughput.checkpoints [--quick]
 """
@@ -9,6 +10,10 @@ python -m benchmarks.throughput.checkpoints [--quick]
 from __future__ import annotations
 
 import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
@@ -16,6 +21,8 @@ import numpy as np
 
 import tos_notebook as tos
 from tos_notebook.events import CheckpointWritten, Event
+from tos_notebook.strategies.ps.shards.group import Group
+from tos_notebook.strategies.ps.shards.trainer import ShardedTrainer
 
 from ..lib.data import mnist
 from ..lib.harness import Row, milliseconds, program, rate
@@ -24,6 +31,12 @@ from ..lib.ours import BATCH_SIZE, measure, spark
 
 EVERY = 1.0
 """Seconds between two checkpoints."""
+
+LARGE = (784, 1500, 1500, 10)
+"""3.4 million parameters."""
+
+LARGE_ROWS = 6000
+"""Of MNIST, for them."""
 
 DEFAULT = 30.0
 """Seconds by default, in magics."""
@@ -100,10 +113,98 @@ def _stalls(combiner: str, events: list[CheckpointWritten], rounds: int) -> list
     return [Row(what, share, "%", "< 2", parts, rounds)]
 
 
+@dataclass
+class Way:
+    """Checkpoints of a shard that have gone one way."""
+
+    rates: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    sent: int = 0
+    """Bytes that came into the driver."""
+
+
+def compare_shards(rounds: int, epochs: int) -> list[Row]:
+    """Train in turns beside a shard that writes its part of checkpoints, and one that sends it."""
+    ways, ((x, y), _) = {True: Way(), False: Way()}, mnist()
+    with (
+        spark() as session,
+        tempfile.TemporaryDirectory(prefix="tos-benchmark-") as directory,
+        tos.TrainingSession(
+            session,
+            network(LARGE),
+            strategy="ps:shards=1",
+            combiner="downpour",
+            sync_interval=10,
+            batch_size=BATCH_SIZE,
+            checkpoint_dir=directory,
+        ) as training,
+    ):
+        data = x[:LARGE_ROWS], y[:LARGE_ROWS]
+        measure(training, data, 1, partitions=1)
+        for number in range(2 * rounds):
+            own = number % 4 in (1, 2)
+            written = Written()
+            options: dict[str, Any] = {"checkpoint_every": f"{EVERY:g}s", "partitions": 1}
+            with _way(own, ways[own]):
+                found = measure(training, data, epochs, sinks=[written], **options)
+            ways[own].rates.append(found.steady)
+            # The last one is written when the shard has ended.
+            ways[own].seconds += [event.seconds for event in written.events[:-1]]
+    return _ways(ways[True], ways[False], training.program.layout.nbytes)
+
+
+@contextmanager
+def _way(own: bool, way: Way) -> Iterator[None]:
+    """Let a shard write its part of checkpoints, or send it; count what comes into the driver."""
+    command, apart = Group.command, ShardedTrainer.snapshot_apart
+
+    def counted(group: Group, what: str, payloads: Any, timeout: float) -> Any:
+        answers = command(group, what, payloads, timeout)
+        # Copies in memory are made by another thread.
+        if threading.current_thread().name.startswith("tos-checkpoint"):
+            way.sent += sum(0 if payload is None else len(payload) for _, payload in answers)
+        return answers
+
+    replaced: Any = apart if own else ShardedTrainer.snapshot
+    Group.command, ShardedTrainer.snapshot_apart = counted, replaced  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Group.command, ShardedTrainer.snapshot_apart = command, apart  # type: ignore[method-assign]
+
+
+def _ways(own: Way, through: Way, nbytes: int) -> list[Row]:
+    each = [way.sent / max(1, len(way.seconds)) for way in (own, through)]
+    parts = {
+        "by the shard": _range(own.seconds),
+        "through the driver": _range(through.seconds),
+        "parameters": f"{nbytes / 1e6:.1f} MB",
+        "into the driver for each": " and ".join(f"{n / 1e3:,.1f} kB" for n in each),
+    }
+    ratio = median(own.seconds) / median(through.seconds)
+    rates = {
+        "by the shard": ", ".join(map(rate, own.rates)),
+        "through the driver": ", ".join(map(rate, through.rates)),
+    }
+    faster = median(a / b for a, b in zip(own.rates, through.rates, strict=True))
+    what = "a shard's checkpoint: time to write one / through the driver"
+    samples = "a shard's checkpoints: samples a second / through the driver"
+    return [
+        Row(what, ratio, "x", "", parts, len(own.seconds)),
+        Row(samples, faster, "x", "", rates, len(own.rates)),
+    ]
+
+
+def _range(seconds: Sequence[float]) -> str:
+    least, most = min(seconds), max(seconds)
+    return f"{milliseconds(median(seconds))} ({milliseconds(least)} to {milliseconds(most)})"
+
+
 def run(quick: bool) -> list[Row]:
-    """Measure a combiner without state, and one that keeps three times the parameters."""
+    """Measure a combiner without state, one that keeps three times the parameters, and a shard."""
     rounds, epochs = (2, 3) if quick else (6, 10)
-    return [row for name in ("dynsgd", "fedadam") for row in compare(name, rounds, epochs)]
+    rows = [row for name in ("dynsgd", "fedadam") for row in compare(name, rounds, epochs)]
+    return rows + compare_shards(rounds, epochs)
 
 
 if __name__ == "__main__":

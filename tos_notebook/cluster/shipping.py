@@ -22,13 +22,15 @@ SHIPPED = (
     *(f"strategies.ps.rows.{each}" for each in ("center", "peer_replica", "stamps", "update")),
     *(f"strategies.ps.shards.{each}" for each in ("exchange", "link", "maker", "parcel", "peer")),
     *(f"strategies.ps.shards.{each}" for each in ("rows", "service", "slices", "staging")),
-    "strategies.ps.shards.traffic",
+    *("strategies.ps.shards.traffic", "strategies.ps.shards.writing"),
     *(f"strategies.allreduce.{each}" for each in ("averaging", "mean", "milestone", "pace")),
     *(f"strategies.allreduce.{each}" for each in ("awaited", "coding", "mesh_exchange", "outer")),
     *("strategies.allreduce.peers", "strategies.treeaggregate.iteration"),
     "strategies.tensorflow.exchange",
     # The rules that workers and shards apply, told by their names.
     *("persist.described", "persist.values", "combiners"),
+    # What shards write of a checkpoint.
+    *("persist.parts", "persist.sealed"),
     # What programs written for TensorOnSpark hand to Spark.
     *("tensorspark.mnist", "tensorspark.partitioner"),
     # What programs written for TensorFlowOnSpark call there.

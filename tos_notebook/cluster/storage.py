@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 import uuid
 from collections.abc import Iterator
@@ -15,19 +14,23 @@ from ..common import temporary
 from ..errors import CheckpointError, ConfigError
 from .calls import java_errors, reason
 from .files import digest_of, hadoop_path, is_name
+from .stores import (
+    DAY,
+    TEMPORARY,
+    UNFINISHED,
+    checked_name,
+    checked_uri,
+    checksums_of,
+    create_new,
+    sync,
+)
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-DAY = 86_400.0
-"""Seconds after which a file that was not finished is taken for left behind."""
-
-_TEMPORARY = ".tmp-"
-_UNFINISHED = re.compile(r"\.tmp-[0-9a-f]{32}")
-
 
 class Storage:
-    """A directory of files, each written whole or not at all.
+    """See `FileStore`; this one can write folders, and publish files for every task.
 
     Parameters
     ----------
@@ -48,12 +51,7 @@ class Storage:
     """
 
     def __init__(self, sc: SparkContext, uri: str | os.PathLike[str]) -> None:
-        if not isinstance(uri, str | os.PathLike):
-            raise ConfigError(
-                "Expected the place of a folder as text, such as 'hdfs:///runs' or a local path; "
-                f"got {uri!r:.80}."
-            )
-        uri = os.fspath(uri)
+        uri = checked_uri(uri)
         self._sc = sc
         self._hadoop = sc._jvm.org.apache.hadoop
         self._conf = sc._jsc.hadoopConfiguration()
@@ -92,7 +90,7 @@ class Storage:
             The file system refused.
         """
         target = self._file(name)
-        unfinished = self._child(f"{_TEMPORARY}{uuid.uuid4().hex}")
+        unfinished = self._child(f"{TEMPORARY}{uuid.uuid4().hex}")
         with self.failing("write", name), temporary.directory("tos-file-") as directory:
             local = data if isinstance(data, Path) else Path(directory, "data")
             if not isinstance(data, Path):
@@ -137,8 +135,8 @@ class Storage:
             local = self._hadoop.fs.Path(target.as_uri())
             self._fs.copyToLocalFile(False, source, local, True)
 
-    def create(self, name: str) -> Any:
-        """Return Java's stream of a new, empty file, which is the caller's to close.
+    def create(self, name: str) -> JavaFile:
+        """Return a new, empty file, which is the caller's to close.
 
         Raises
         ------
@@ -146,7 +144,7 @@ class Storage:
             The file system refused, or there is such a file.
         """
         with self.failing("create", name):
-            return self._fs.create(self._file(name), False)
+            return JavaFile(self._fs.create(self._file(name), False))
 
     def write_new(self, name: str, data: bytes) -> bool:
         """Write a small file unless there is one; of several who try at once, one succeeds.
@@ -165,7 +163,7 @@ class Storage:
         with self.failing("create", name):
             self._fs.mkdirs(self._root)
             if self._on_this_machine:
-                return _create(self._path_of(target), data)
+                return create_new(self._path_of(target), data)
             try:
                 file = self._fs.create(target, False)
             except java_errors():
@@ -182,6 +180,12 @@ class Storage:
         source = self._file(name)
         with self.failing("read", name), closing(self._fs.open(source)) as file:
             return bytes(file.readNBytes(nbytes))
+
+    def length(self, name: str) -> int:
+        """Return the bytes of a file; raises what `read` does."""
+        source = self._file(name)
+        with self.failing("measure", name):
+            return int(self._fs.getFileStatus(source).getLen())
 
     def inside(self, name: str) -> Storage:
         """Return the directory of this name in this one."""
@@ -213,7 +217,7 @@ class Storage:
         """Return the names of the files, sorted."""
         with self.failing("list", "files"):
             names = [s.getPath().getName() for s in self._statuses() if s.isFile()]
-        return sorted(name for name in names if not name.startswith(_TEMPORARY))
+        return sorted(name for name in names if not name.startswith(TEMPORARY))
 
     def sweep(self, age: float = DAY) -> None:
         """Delete what was being written, but not for some time: its process was killed.
@@ -232,7 +236,7 @@ class Storage:
             before = (time.time() - age) * 1000
             for status in self._statuses():
                 path = status.getPath()
-                ours = status.isFile() and _UNFINISHED.fullmatch(path.getName())
+                ours = status.isFile() and UNFINISHED.fullmatch(path.getName())
                 if ours and status.getModificationTime() < before:
                     self._fs.delete(path, False)
 
@@ -269,11 +273,7 @@ class Storage:
         return str(self._file(name).toString())
 
     def _file(self, name: str) -> Any:
-        if not is_name(name):
-            raise ConfigError(
-                f"Expected a file name without directories, colon or leading dot, got {name!r}."
-            )
-        return self._child(name)
+        return self._child(checked_name(name))
 
     def _child(self, name: str) -> Any:
         return self._fs.makeQualified(self._hadoop.fs.Path(self._root, name))
@@ -300,9 +300,8 @@ class Storage:
         """
         if self._on_this_machine:
             path = self._path_of(target)
-            sums = path.with_name(f".{path.name}.crc")
-            for one in filter(Path.exists, (path, sums)):
-                _sync(one)
+            for one in filter(Path.exists, (path, checksums_of(path))):
+                sync(one)
 
     @property
     def _on_this_machine(self) -> bool:
@@ -345,23 +344,27 @@ def _synced(file: Any) -> Iterator[Any]:
         file.close()
 
 
-def _create(path: Path, data: bytes) -> bool:
-    """Write a file unless there is one; return whether it was written."""
-    # Java looks and then writes; this is one step.
-    try:
-        with path.open("xb") as file:
-            file.write(data)
-    except FileExistsError:
-        return False
-    _sync(path)
-    _sync(path.parent)
-    return True
+class JavaFile:
+    """See `GrowingFile`.
 
+    Parameters
+    ----------
+    stream : py4j.java_gateway.JavaObject
+        Hadoop's FSDataOutputStream.
+    """
 
-def _sync(path: Path) -> None:
-    """Have a file or folder on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self.shown = bool(stream.hasCapability("hflush"))
+
+    def write(self, data: bytes) -> None:
+        """Append."""
+        self._stream.write(data)
+
+    def flush(self) -> None:
+        """Let readers see what was written."""
+        self._stream.hflush()
+
+    def close(self) -> None:
+        """End the file."""
+        self._stream.close()

@@ -1,4 +1,4 @@
-"""Files that are read while they are written, on any file system Spark knows."""
+"""Files that are read while they are written, on any file system."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from .files import is_local, local_path
-from .storage import Storage
+from .opening import open_store
+from .stores import FileStore
 
 
 class Growing:
@@ -18,8 +19,8 @@ class Growing:
 
     Parameters
     ----------
-    sc : SparkContext
-        Not used for a local folder.
+    sc : SparkContext or None
+        Not used for a local folder. None where Python has no JVM.
     folder : str
         A Hadoop URI or a local path.
     name : str
@@ -36,7 +37,7 @@ class Growing:
         self._name = name
         self._number = 0
         self._pending = bytearray()
-        self._storage: Storage | None = None
+        self._storage: FileStore | None = None
         self._file: Any = None
         self.rolls = False
         if is_local(folder):
@@ -44,7 +45,7 @@ class Growing:
             path.mkdir(parents=True, exist_ok=True)
             self._file = Path(path, name).open("xb")  # noqa: SIM115 - until close()
         else:
-            self._storage = Storage(sc, folder)
+            self._storage = open_store(sc, folder)
             self._open(self._storage)
 
     def write(self, data: bytes) -> None:
@@ -66,10 +67,8 @@ class Growing:
             self._open(self._storage)
         with self._failing("write"):
             self._file.write(data)
-            if self._storage is None:
+            if not self.rolls:
                 self._file.flush()
-            elif not self.rolls:
-                self._file.hflush()
         if self.rolls:
             self._end()
 
@@ -78,11 +77,10 @@ class Growing:
         self.flush()
         self._end()
 
-    def _open(self, storage: Storage) -> None:
+    def _open(self, storage: FileStore) -> None:
         self._number += 1
         self._file = storage.create(f"{self._name}.{self._number:06d}")
-        with self._failing("write"):
-            self.rolls = not self._file.hasCapability("hflush")
+        self.rolls = not self._file.shown
 
     def _end(self) -> None:
         file, self._file = self._file, None

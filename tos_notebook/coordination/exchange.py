@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from ..common.arrays import Array, Buffer
 from ..errors import TosError
 from ..layout import Layout
+from ..persist.parts import PartPlace, SavedPart
 from ..transport.base import BytesLike
 from ..wire.messages import Answer, Awaiting, Poll, Push, Ready
 from .cohort import Cohort
@@ -172,6 +173,44 @@ class TrainedCopy(Protocol):
         """`Parameters.version` of what was copied."""
 
 
+@runtime_checkable
+class CopyApart(TrainedCopy, Protocol):
+    """A copy that is not in this process. Whoever has it writes it, or sends it."""
+
+    def write(self, place: PartPlace) -> Sequence[SavedPart]:
+        """Let each who has a part of it write that; `Strategy.to_parts` has the rest.
+
+        Parameters
+        ----------
+        place : PartPlace
+            Where.
+
+        Returns
+        -------
+        sequence of SavedPart
+            In their order.
+
+        Raises
+        ------
+        CheckpointError
+            One could not; `fetch` may help. Parts of others may be there.
+        WaitTimeout
+            One takes too long; as before.
+        """
+
+    def fetch(self) -> TrainedCopy:
+        """Return the same, in this process.
+
+        Raises
+        ------
+        TosError
+            It is lost.
+        """
+
+    def release(self) -> None:
+        """Let it be forgotten; may be repeated."""
+
+
 class HandedOver(NamedTuple):
     """What one strategy's side of a run leaves to the next one's, besides the parameters."""
 
@@ -309,3 +348,11 @@ class Trainer(Protocol):
         CheckpointError
             It is of another program or of other settings; nothing was changed.
         """
+
+
+@runtime_checkable
+class ApartTrainer(Trainer, Protocol):
+    """A trainer whose parameters are elsewhere, where they can be copied and saved."""
+
+    def snapshot_apart(self, entered: Callable[[], object]) -> TrainedCopy:
+        """Return what `snapshot` does, or a `CopyApart`, which is the caller's to release."""

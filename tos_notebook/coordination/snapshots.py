@@ -12,7 +12,7 @@ from typing import Any
 
 from ..blocks.partitioners import AnyPartitioner
 from ..errors import CheckpointError, WaitTimeout
-from .exchange import Trainer
+from .exchange import ApartTrainer, Trainer
 from .job_span import DataLayout
 from .ledger import Ledger
 from .settings import Settings
@@ -136,6 +136,7 @@ class Snapshotter:
         asked: Callable[[], Asked | None] = lambda: None,
         last: bool = False,
         swap: Callable[[], object] = lambda: None,
+        apart: bool = False,
     ) -> Snapshot | None:
         """Copy what is done; None before the first Spark job.
 
@@ -153,6 +154,8 @@ class Snapshotter:
             error.
         swap : callable
             Returns a swap of the strategy that is still to be done.
+        apart : bool
+            Whether `Progress.copied` may be a `CopyApart`.
 
         Raises
         ------
@@ -166,7 +169,7 @@ class Snapshotter:
         with self._copying:
             began = time.perf_counter()
             with self._trainer.quiesce():
-                return self._snapshot(began, asked, last, swap)
+                return self._snapshot(began, asked, last, swap, apart)
 
     def _snapshot(
         self,
@@ -174,8 +177,12 @@ class Snapshotter:
         asked: Callable[[], Asked | None],
         last: bool,
         swap: Callable[[], object],
+        apart: bool,
     ) -> Snapshot | None:
-        state = self._state
+        state, trainer = self._state, self._trainer
+        copy = trainer.snapshot
+        if apart and isinstance(trainer, ApartTrainer):
+            copy = trainer.snapshot_apart
         with state.changed:
             span = state.span
             if span is None:
@@ -207,7 +214,7 @@ class Snapshotter:
                 seen.append((self._state.settings, str(self._state.machine.state), stalled))
 
         try:
-            copied = self._trainer.snapshot(entered)
+            copied = copy(entered)
         finally:
             self._release_gate()
         progress = Progress(ledger, copied, samples, rows, reached)

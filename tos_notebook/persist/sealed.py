@@ -20,7 +20,7 @@ import hashlib
 import json
 import math
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,22 +58,43 @@ class Sealed(NamedTuple):
     """Read-only views of the file's bytes."""
 
 
+class Streamed(NamedTuple):
+    """An array that is never whole in memory: it is made while it is written."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    pieces: Iterable[Array]
+    """Its elements in C order, in arrays of its dtype and any length."""
+
+    @property
+    def nbytes(self) -> int:
+        """Its length."""
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
 def write(
     path: Path, summary: dict[str, Any], value: Any = None, arrays: Sequence[Array] = ()
 ) -> None:
     """Write a sealed file of plain JSON values, and of arrays of numbers or bool."""
     with path.open("wb") as file:
-        file.writelines(_sealed(summary, value, arrays))
+        file.writelines(pieces(summary, value, arrays))
 
 
 def encode(summary: dict[str, Any], value: Any = None, arrays: Sequence[Array] = ()) -> bytes:
     """Return a sealed file's content; see `write`."""
-    return b"".join(_sealed(summary, value, arrays))
+    return b"".join(pieces(summary, value, arrays))
 
 
-def _sealed(
-    summary: dict[str, Any], value: Any, arrays: Sequence[Array]
+def pieces(
+    summary: dict[str, Any], value: Any = None, arrays: Sequence[Array | Streamed] = ()
 ) -> Iterator[bytes | memoryview]:
+    """Yield a sealed file piece by piece; the last one is its seal. See `write`.
+
+    Raises
+    ------
+    CheckpointError
+        A streamed array has another length than it says.
+    """
     digest = hashlib.sha256()
     for piece in _pieces(summary, value, arrays):
         part = digest.digest() if piece is None else piece
@@ -82,7 +103,7 @@ def _sealed(
 
 
 def _pieces(
-    summary: dict[str, Any], value: Any, arrays: Sequence[Array]
+    summary: dict[str, Any], value: Any, arrays: Sequence[Array | Streamed]
 ) -> Iterator[bytes | memoryview | None]:
     """Yield a file piece by piece; None stands for a seal."""
     shapes = [[a.dtype.newbyteorder("<").str, list(a.shape)] for a in arrays]
@@ -94,10 +115,17 @@ def _pieces(
     yield None
     yield state
     for array in arrays:
-        native = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
-        data = native.reshape(-1).view(np.uint8).data
-        # In pieces: whoever waits for the interpreter gets it in between.
-        yield from (data[start : start + _CHUNK] for start in range(0, len(data), _CHUNK))
+        left = array.nbytes
+        for part in array.pieces if isinstance(array, Streamed) else (array,):
+            native = np.ascontiguousarray(part, array.dtype.newbyteorder("<"))
+            data = native.reshape(-1).view(np.uint8).data
+            left -= len(data)
+            # In pieces: whoever waits for the interpreter gets it in between.
+            yield from (data[start : start + _CHUNK] for start in range(0, len(data), _CHUNK))
+        if left:
+            raise CheckpointError(
+                f"Expected an array of {array.nbytes} bytes to write, got {array.nbytes - left}."
+            )
     yield None
 
 

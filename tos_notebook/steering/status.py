@@ -27,6 +27,8 @@ class CheckpointStatus:
     """Why there is not a newer one; None if the latest attempt succeeded."""
     resumed: int | None = None
     """The checkpoint from which the run continued; None for a run that was started."""
+    note: str | None = None
+    """Why checkpoints go through the driver, where shards should write them; None if they do."""
 
     def __str__(self) -> str:
         """Say what is saved, and what is missing."""

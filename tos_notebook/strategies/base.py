@@ -273,7 +273,8 @@ class Strategy(Protocol):
         Parameters
         ----------
         copied : object
-            What `Trainer.snapshot` returned.
+            What `Trainer.snapshot` returned; or a `CopyApart` that was written in parts, whose
+            content is not returned.
 
         Returns
         -------
@@ -290,7 +291,8 @@ class Strategy(Protocol):
         ----------
         value : dict of str
         arrays : list of ndarray
-            What `to_parts` returned, as read from a file.
+            What `to_parts` returned, as read from a file. Where the copy was written in parts,
+            ``value["parts"]`` has the JSON of each, and how many of the arrays are its own.
 
         Returns
         -------

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 
+from functools import partial
+
 from ..blocks.source import DataSource
 from ..events import Event, MilestoneCommitted, RunResumed, RunStarted
 from .checkpoint.writer import Subject
@@ -56,7 +58,7 @@ def subject_of(parts: RunParts, epochs: Epochs) -> Subject:
     training, bus = parts.training, parts.bus
     past = () if parts.resumed is None else parts.resumed.past
     return Subject(
-        training.snapshot,
+        partial(training.snapshot, apart=True),
         lambda: epochs.asked,
         parts.history.totals,
         bus.publish,

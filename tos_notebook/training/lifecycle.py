@@ -183,7 +183,7 @@ class Lifecycle:
         observers = [note for observer in self.observers for note in observer.notes]
         own = *notes_of_jobs(parts, self.epochs, self.strategy), *self._standstill.notes
         beside = *parts.training.notes, *observers, *map(str, parts.bus.disabled)
-        kept = *parts.unsaved(), *torn(parts.training.parameters)
+        kept = *parts.unsaved(), *parts.saved_otherwise(), *torn(parts.training.parameters)
         return *parts.source.notes, *own, *beside, *kept, *self._told
 
     @property

@@ -106,6 +106,11 @@ class RunParts:
         """See `Run.state`."""
         return str(self.training.machine.state)
 
+    def saved_otherwise(self) -> tuple[str, ...]:
+        """Say what is not as expected of its checkpoints, though they are written."""
+        saved = None if self.checkpointer is None else self.checkpointer.status
+        return (saved.note,) if saved is not None and saved.note else ()
+
     def unsaved(self) -> tuple[str, ...]:
         """Say what is missing of its checkpoints."""
         saved = None if self.checkpointer is None else self.checkpointer.status

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..cluster.connect import connect
 from ..cluster.storage import Storage
+from ..cluster.stores import FileStore
 from ..codecs.pair import PLAIN
 from ..errors import CheckpointError
 from ..events import RunFinished
@@ -210,7 +211,7 @@ def runs(uri: str | None = None, *, spark: Any = None) -> Sequence[Run] | SavedR
     return saved_runs(storage.inside(name) for name in storage.folders())
 
 
-def saved_runs(storages: Iterable[Storage]) -> SavedRuns:
+def saved_runs(storages: Iterable[FileStore]) -> SavedRuns:
     """Return what folders say of their runs; see `summaries`."""
     found = summaries(storages)
     return SavedRuns(SavedRun(*(getattr(run, f.name) for f in fields(run))) for run in found)

@@ -11,7 +11,7 @@ from datetime import datetime
 from types import NoneType
 from typing import Any
 
-from ..cluster.storage import Storage
+from ..cluster.stores import FileStore
 from ..errors import CheckpointError
 from ..persist.sealed import HEAD, read_summary
 from ..readable import all_readable, readable
@@ -53,13 +53,13 @@ class RunSummary:
     """The latest evaluation of the validation data, by name."""
 
 
-def summaries(storages: Iterable[Storage]) -> list[RunSummary]:
+def summaries(storages: Iterable[FileStore]) -> list[RunSummary]:
     """Return what folders say of their runs, oldest first; skip those without a checkpoint."""
     found = [run for run in map(_summary_of, storages) if run is not None]
     return sorted(found, key=lambda run: (run._created, run.run))
 
 
-def _summary_of(storage: Storage) -> RunSummary | None:
+def _summary_of(storage: FileStore) -> RunSummary | None:
     """Return what a folder says of its run; None if it holds no checkpoint."""
     folder = Folder(storage)
     try:
@@ -79,7 +79,7 @@ def _summary_of(storage: Storage) -> RunSummary | None:
     return RunSummary(name, None, "unreadable", *nothing, storage.uri, folder, -math.inf, {})
 
 
-def _described(storage: Storage, folder: Folder, name: str) -> RunSummary:
+def _described(storage: FileStore, folder: Folder, name: str) -> RunSummary:
     """Return the run of which a checkpoint's summary tells; raise CheckpointError if it is none."""
     summary = _summary(storage, name)
     for field_name, kinds in _FIELDS.items():
@@ -106,7 +106,7 @@ def _described(storage: Storage, folder: Folder, name: str) -> RunSummary:
     return RunSummary(**told, size=size, uri=storage.uri, _folder=folder, _created=created)
 
 
-def _summary(storage: Storage, name: str) -> dict[str, Any]:
+def _summary(storage: FileStore, name: str) -> dict[str, Any]:
     """Return a checkpoint's summary; raise CheckpointError if it was cut off or damaged."""
     summary = read_summary(storage.head(name, HEAD), name)
     if isinstance(summary, int):

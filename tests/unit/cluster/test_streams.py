@@ -39,9 +39,8 @@ def test_on_hadoop_it_is_flushed_or_goes_on_in_another_file(
 
     def created(storage: Storage, name: str) -> Any:
         java = create(storage, name)
-        names = ("write", "hflush", "close")
-        calls = {n: getattr(java, n) for n in names}
-        return SimpleNamespace(hasCapability=lambda what: what == "hflush" and flushes, **calls)
+        calls = {n: getattr(java, n) for n in ("write", "flush", "close")}
+        return SimpleNamespace(shown=flushes, **calls)
 
     monkeypatch.setattr(Storage, "create", created)
     file = Growing(spark_context, f"file://{tmp_path}", "events")

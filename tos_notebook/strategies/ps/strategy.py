@@ -30,6 +30,7 @@ from .push import Copied
 from .rows.center import RowCenter
 from .rows.exchange import exchange
 from .settings import ServerSettings, settings_in
+from .shards.copies import ShardedCopy, joined
 from .shards.maker import ShardedExchangeMaker
 from .shards.trainer import ShardedTrainer
 from .stripes import STRIPE_BYTES
@@ -178,13 +179,17 @@ class ParameterServer:
         """See `Strategy.own_combiner`."""
         return value["combiner_name"] if value["combiner"] is None else None
 
-    def to_parts(self, copied: Copied) -> tuple[dict[str, Any], list[Array]]:
+    def to_parts(self, copied: Copied | ShardedCopy) -> tuple[dict[str, Any], list[Array]]:
         """See `Strategy.to_parts`."""
+        if isinstance(copied, ShardedCopy):
+            return copied.described(), []
         value = {"version": copied.version, "state": copied.state}
         return value, [copied.center, *copied.arrays]
 
     def from_parts(self, value: dict[str, Any], arrays: list[Array]) -> Copied:
         """See `Strategy.from_parts`."""
+        if "parts" in value:
+            return joined(value, arrays)
         center, *rest = arrays
         if center.dtype != np.uint8 or center.ndim != 1:
             raise ValueError(f"expected parameters as bytes, got {center.dtype}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -16,6 +16,7 @@ from ...coordination.settings import Settings
 from ...coordination.snapshots import Asked, Progress, RunPosition, Snapshot
 from ...errors import CheckpointError, ConfigError, TosError
 from ...persist.described import describe, rebuild
+from ...persist.parts import SavedPart
 from ...persist.sealed import Sealed
 from ...persist.values import require_plain
 from ...steering.sync import as_sync
@@ -248,9 +249,16 @@ def require_known(partitioner: AnyPartitioner) -> None:
 
 
 def to_parts(
-    origin: Origin, snapshot: Snapshot, asked: Asked | None, history: tuple[str, ...]
+    origin: Origin,
+    snapshot: Snapshot,
+    asked: Asked | None,
+    history: tuple[str, ...],
+    parts: Sequence[SavedPart] = (),
 ) -> tuple[dict[str, Any], list[Array]]:
-    """Return a checkpoint's JSON value and its arrays; `from_sealed` undoes it."""
+    """Return a checkpoint's JSON value and its arrays; `from_sealed` undoes it.
+
+    Where others have written `parts` of it, these are named only.
+    """
     progress = snapshot.progress
     reached = progress.reached
     strategy: Strategy = rebuild(origin.strategy, STRATEGIES)
@@ -274,6 +282,8 @@ def to_parts(
     }
     if snapshot.gone_by not in (None, snapshot.settings):
         value["gone_by"] = asdict(_kept(strategy, snapshot.gone_by))
+    if parts:
+        value["parts"] = [list(part) for part in parts]
     return value, arrays
 
 
@@ -296,6 +306,8 @@ def from_sealed(sealed: Sealed, name: str) -> Checkpoint:
     ------
     CheckpointError
         It is another kind of file.
+
+    The parts of one that names some are in it: see `persist.parts.joined`.
     """
     try:
         return _from_value(sealed.value, sealed.arrays)
@@ -306,7 +318,10 @@ def from_sealed(sealed: Sealed, name: str) -> Checkpoint:
 def _from_value(value: dict[str, Any], arrays: list[Array]) -> Checkpoint:
     origin = Origin.from_json(value["origin"])
     strategy: Strategy = rebuild(origin.strategy, STRATEGIES)
-    copied = strategy.from_parts(value["trained"], arrays)
+    trained = value["trained"]
+    if "parts" in value:
+        trained = {**trained, "parts": value["parts"]}
+    copied = strategy.from_parts(trained, arrays)
     settings = KeptSettings(**value["settings"])
     require_plain(KeptSettings, value["settings"])
     if not isinstance(settings.shown, dict):

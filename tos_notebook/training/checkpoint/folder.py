@@ -11,11 +11,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ...cluster.storage import Storage
+from ...cluster.stores import FileStore
 from ...common import temporary
 from ...common.arrays import Array
 from ...errors import CheckpointError, ConfigError
+from ...persist import parts
 from ...persist import sealed as files
+from ...persist.parts import PartPlace
 from ...persist.sealed import Sealed
 
 logger = logging.getLogger(__name__)
@@ -29,6 +31,7 @@ BEST = "best.tos"
 """Parameters of the best validation."""
 
 _CHECKPOINT = re.compile(r"checkpoint-(\d{8})\.tos")
+_PART = re.compile(r"part-(\d{8})-[\w-]+\.tos")
 _OWNER = re.compile(r"owner-(\d{8})\.tos")
 
 
@@ -48,6 +51,11 @@ def checkpoint(number: int) -> str:
 def program(digest: str) -> str:
     """Return the name of the file of a program that a later strategy trains."""
     return f"program-{digest}.zip"
+
+
+def part(number: int) -> str:
+    """Return how the names of the files begin that hold parts of a checkpoint."""
+    return f"part-{number:08d}"
 
 
 def history(number: int) -> str:
@@ -79,7 +87,7 @@ def _who() -> bytes:
 class Folder:
     """The folder of one run."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: FileStore) -> None:
         self.storage = storage
 
     def numbers(self) -> list[int]:
@@ -156,6 +164,48 @@ class Folder:
         """
         return files.decode(self.storage.read(name), f"{self.storage.uri}/{name}")
 
+    def read_whole(self, name: str) -> Sealed:
+        """Return what a checkpoint holds, and the parts that it names; raises what `read` does."""
+        found = self.read(name)
+        named = parts.parts_of(found.value)
+        return parts.joined(found, [parts.read_part(self.storage, part) for part in named])
+
+    def place(self, number: int, claim: str) -> PartPlace:
+        """Return where the parts of a checkpoint go.
+
+        Parameters
+        ----------
+        number : int
+            The checkpoint's.
+        claim : str
+            Name of that of this process.
+
+        Raises
+        ------
+        CheckpointError
+            The file system refused.
+        """
+        proof = parts.digest(self.storage.read(claim))
+        return PartPlace(self.storage.uri, part(number), claim, proof)
+
+    def remove(self, number: int) -> None:
+        """Delete a checkpoint, and its parts after it.
+
+        Raises
+        ------
+        CheckpointError
+            The file system refused.
+        """
+        self.storage.delete(checkpoint(number))
+        self.remove_parts(lambda own: own == number)
+
+    def remove_parts(self, of: Callable[[int], bool]) -> None:
+        """Delete the parts of checkpoints by their numbers; raises what `remove` does."""
+        for name in self.storage.list():
+            found = _PART.fullmatch(name)
+            if found and of(int(found[1])):
+                self.storage.delete(name)
+
     def last(
         self, before: int | None = None, tell: Callable[[str], object] = logger.warning
     ) -> Found:
@@ -178,7 +228,7 @@ class Folder:
         for number in reversed(numbers):
             name = checkpoint(number)
             try:
-                found = Found(number, name, self.read(name))
+                found = Found(number, name, self.read_whole(name))
             except CheckpointError as error:
                 problems.append(str(error))
                 continue

@@ -23,12 +23,14 @@ from ...events import (
     MilestoneCommitted,
 )
 from ...persist.described import describe
+from ...persist.parts import SavedPart
 from ...steering.status import CheckpointStatus
 from ...steering.trigger import Trigger
 from ...strategies.base import Strategy
 from ...strategies.registry import STRATEGIES
 from ...telemetry.tally import Totals
 from . import folder as names
+from .apart import fetched, release, write_apart
 from .contents import Origin, to_parts
 from .event_log import Record, columns
 from .folder import FIRST, Claim, Folder
@@ -51,7 +53,7 @@ class Subject:
 
     snapshot: Callable[[Callable[[], Asked | None], bool, Callable[[], object]], Snapshot | None]
     """Takes `asked`, whether this is the last one, and `swap`. Returns what is done, if anything
-    is."""
+    is. The parameters may be elsewhere."""
     asked: Callable[[], Asked | None]
     """Returns a repartition that is still to be done, at the moment of the snapshot."""
     totals: Callable[[], Totals]
@@ -211,7 +213,7 @@ class CheckpointWriter:
         try:
             self.folder.require(self._claim)
             for number in self._written:
-                self.folder.storage.delete(names.checkpoint(number))
+                self.folder.remove(number)
         except CheckpointError as error:
             said = "Checkpoints of %s hold rows that are not those from before: %s"
             logger.warning(said, self._origin.run_id, error)
@@ -242,9 +244,13 @@ class CheckpointWriter:
     def _prune(self) -> None:
         """Delete old checkpoints; the new one is as good if one of them stays."""
         try:
-            for number in self.folder.numbers()[: -self._keep]:
+            numbers = self.folder.numbers()
+            for number in numbers[: -self._keep]:
                 if not self._is_young(number):
-                    self.folder.storage.delete(names.checkpoint(number))
+                    self.folder.remove(number)
+            # What was written of others that never came to be.
+            last = self._number
+            self.folder.remove_parts(lambda of: of < last and of not in numbers)
         except Exception as error:
             run_id, uri = self._origin.run_id, self.folder.storage.uri
             logger.warning("Old checkpoints of %s stay in %s: %s", run_id, uri, error)
@@ -274,6 +280,14 @@ class CheckpointWriter:
         snapshot = subject.snapshot(subject.asked, self._ending, subject.swap)
         if snapshot is None:
             return None
+        try:
+            return self._write(subject, snapshot, began)
+        finally:
+            release(snapshot)
+
+    def _write(
+        self, subject: Subject, snapshot: Snapshot, began: float
+    ) -> CheckpointWritten | None:
         version, asked = snapshot.progress.copied.version, snapshot.asked
         contents = version, snapshot.state, snapshot.settings, asked, snapshot.swap
         if self._saved == contents:
@@ -283,8 +297,10 @@ class CheckpointWriter:
         # Counted on whatever becomes of it, so that no file is written twice.
         self._number = number = self._number + 1
         nbytes = self._write_history(number, version)
+        whole, parts = self._apart(snapshot, number)
         origin = self._origins[snapshot.swaps]
-        value, arrays = to_parts(origin, snapshot, asked, self._history)
+        value, arrays = to_parts(origin, whole, asked, self._history, parts)
+        nbytes += sum(part.nbytes for part in parts)
         totals, epochs, now = subject.totals(), self._origin.options.epochs, time.time()
         summary = {
             "run": self._origin.run_id,
@@ -307,6 +323,30 @@ class CheckpointWriter:
         took = time.perf_counter() - began
         self._prune()
         return CheckpointWritten(time.time(), number, version, nbytes, took, snapshot.stall)
+
+    def _apart(self, snapshot: Snapshot, number: int) -> tuple[Snapshot, Sequence[SavedPart]]:
+        """Let those who have the parameters write them, if they are elsewhere.
+
+        Returns
+        -------
+        Snapshot
+            With the parameters in this process, unless they are written.
+        sequence of SavedPart
+            Where they are.
+        """
+        try:
+            parts = write_apart(snapshot, self.folder, number, self._claim)
+            if parts:
+                self.status = replace(self.status, note=None)
+            return snapshot, parts
+        except (CheckpointError, WaitTimeout) as error:
+            note = f"Checkpoints go through the driver, since shards cannot write them: {error}"
+        if self.status.note is None:
+            logger.warning("Run %s: %s", self._origin.run_id, note)
+        self.status = replace(self.status, note=note)
+        with suppress(CheckpointError):
+            self.folder.remove_parts(lambda of: of == number)
+        return fetched(snapshot), ()
 
     def _is_young(self, number: int) -> bool:
         if number == self.status.resumed and self._subject and not self._subject.proven():

@@ -17,8 +17,8 @@ from .load import LoadMeter
 LOOK = 0.5
 """Seconds for which a shard's question is held while there is nothing to do."""
 
-MOST_BYTES = 1 << 32
-"""Of what a shard sends at once."""
+MOST_BYTES = {"send": 1 << 32, "written": 1 << 16}
+"""Of what a shard sends at once, by the order; nothing for others."""
 
 Answered = tuple[int, Buffer | None]
 """A shard's version, and what was asked for."""
@@ -208,8 +208,8 @@ class Seat:
         """See `Handler.receive_into`."""
         if not nbytes:
             return None
-        due = isinstance(message, Done) and message.order == self._number and self._what == "send"
-        if not due or nbytes > MOST_BYTES:
+        due = isinstance(message, Done) and message.order == self._number
+        if not due or nbytes > MOST_BYTES.get(self._what, 0):
             name = type(message).__name__
             raise RemoteProtocolError(f"{name}: expected a payload of 0 bytes, got {nbytes}.")
         self._received = aligned_empty(nbytes)

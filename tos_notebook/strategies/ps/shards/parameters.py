@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from contextlib import suppress
-from typing import Any
 
 from ....combiners.base import Combiner
 from ....combiners.registry import MADE
@@ -21,6 +20,7 @@ from ...base import Beside
 from ..push import Copied
 from . import parcel
 from .commits import Commits
+from .copies import ANSWER, Copies, ShardedCopy, gather, held_in
 from .group import Group
 from .service import ShardTask
 from .slices import slices, stripe_lengths
@@ -30,8 +30,8 @@ log = logging.getLogger(__name__)
 START = 60.0
 """Seconds for Spark to start the shards."""
 
-ANSWER = 120.0
-"""Seconds for shards to do what they are told, and to send what they have."""
+SAVED = 60.0
+"""Seconds that shards stay for a checkpoint that they write."""
 
 BACK = 30.0
 """Seconds that a reader waits for shards that are lost, and start again."""
@@ -82,6 +82,7 @@ class ShardedParameters:
         """How many combiners there were before; a copy has the state of one."""
         self._served = False
         self._group: Group | None = None
+        self._copies: Copies | None = None
         self._job: Future[None] | None = None
         # One order to all shards at a time.
         self._lock = threading.RLock()
@@ -128,6 +129,7 @@ class ShardedParameters:
                 raise
             self.commits.restart(self._kept.version, group, generation)
             self._group, self._served = group, True
+            self._copies = Copies(group, self.layout, self._parts, self._changed)
             self._changed.notify_all()
 
     def _start(self, onward: Callable[[], bool]) -> tuple[Group, str] | None:
@@ -200,41 +202,57 @@ class ShardedParameters:
     def copy(self, entered: Callable[[], object]) -> Copied:
         """Return a copy with the combiner's state; see `Trainer.snapshot`."""
         with self._lock:
-            group = self._group
-            if self.torn is not None:
-                raise CheckpointError(f"{self.torn} No checkpoint is written of it.")
-            if group is None:
+            self._require_whole()
+            if self._group is None:
                 entered()
                 return self._kept
-            return self._fetch(group, True, entered)
+            return self._fetch(self._group, True, entered)
+
+    def copy_apart(self, entered: Callable[[], object]) -> Copied | ShardedCopy:
+        """Return a copy that stays in the shards, where they can write it."""
+        with self._lock:
+            copies = self._copies
+            if copies is None or copies.refused is not None:
+                return self.copy(entered)
+            self._require_whole()
+            number = copies.hold()
+            try:
+                version = self._cut(copies.group, number, True, entered)
+                self._require_whole()
+            except BaseException:
+                copies.forget(number)
+                raise
+            return ShardedCopy(copies, number, version, self._swaps)
+
+    def _require_whole(self) -> None:
+        if self.torn is not None:
+            raise CheckpointError(f"{self.torn} No checkpoint is written of it.")
+
+    def _cut(self, group: Group, number: int, state: bool, entered: Callable[[], object]) -> int:
+        """Let shards copy what counts; return its version."""
+        with self.commits.held() as reached:
+            asked = parcel.pack({"reached": reached, "state": state, "copy": number})
+            answers = group.command("copy", [asked] * group.count, ANSWER)
+            version = self.commits.version
+            entered()
+        for merged, _ in answers:
+            if merged != version:
+                self.torn = (
+                    f"A shard has merged {merged} pushes, and the driver has counted {version}."
+                )
+        return version
 
     def _fetch(
         self, group: Group, state: bool, entered: Callable[[], object] = lambda: None
     ) -> Copied:
-        with self.commits.held() as reached:
-            asked = parcel.pack({"reached": reached, "state": state})
-            group.command("copy", [asked] * group.count, ANSWER)
-            version = self.commits.version
-            entered()
-        answers = group.command("send", [parcel.pack(None)] * group.count, ANSWER)
-        center = self.layout.allocate()
-        stripes: list[Any] = []
-        arrays: list[Array] = []
-        for part, (_, payload) in zip(self._parts, answers, strict=True):
-            value, found = parcel.unpack(payload)
-            if value["version"] != version:
-                self.torn = (
-                    f"A shard has merged {value['version']} pushes, and the driver has counted "
-                    f"{version}."
-                )
-            center[part.start : part.stop] = found[0]
-            stripes += [transfer(s, found[1:], arrays) for s in value["state"].get("stripes", ())]
+        version = self._cut(group, 0, state, entered)
+        answers = group.command("send", [parcel.pack({"copy": 0})] * group.count, ANSWER)
+        held = held_in(self._parts, answers)
+        copied = gather(self.layout.nbytes, version, self._swaps, held)
         if not state:
-            return Copied(center, version, {}, [])
-        if self.torn is not None:
-            raise CheckpointError(f"{self.torn} No checkpoint is written of it.")
-        kept = {"stripes": stripes, "tensors": [], "swaps": self._swaps}
-        return Copied(center, version, kept, arrays)
+            return copied._replace(state={})
+        self._require_whole()
+        return copied
 
     def load(self, buffer: Buffer) -> None:
         """See `Parameters.load`; what the combiner keeps stays."""
@@ -244,7 +262,7 @@ class ShardedParameters:
                 self._kept = self._kept._replace(center=buffer.copy())
                 return
             with self.commits.held() as reached:
-                asked = parcel.pack({"reached": reached, "state": False})
+                asked = parcel.pack({"reached": reached, "state": False, "copy": 0})
                 group.command("copy", [asked] * group.count, ANSWER)
                 value = {"version": self.commits.version, "state": None}
                 payloads = [parcel.pack(value, [buffer[p.start : p.stop]]) for p in self._parts]
@@ -292,6 +310,8 @@ class ShardedParameters:
             They are lost.
         """
         with self._lock:
+            if self._copies is not None:
+                self._copies.settle(SAVED)
             group = self._group
             if group is None:
                 return
@@ -301,7 +321,7 @@ class ShardedParameters:
                 self._end()
 
     def _end(self) -> None:
-        group, self._group = self._group, None
+        group, self._group, self._copies = self._group, None, None
         lost = group is not None and group.error is not None
         if group is not None:
             group.end()

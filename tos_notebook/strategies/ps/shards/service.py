@@ -18,6 +18,7 @@ from ....common.arrays import Array, Buffer
 from ....errors import RemoteProtocolError, TosError
 from ....layout import Layout
 from ....persist.described import rebuild
+from ....persist.parts import PartPlace
 from ....transport.base import Connection
 from ....transport.listener import TcpListener
 from ....wire.messages import Done, Order, Request, Serving
@@ -30,6 +31,10 @@ from ..stripes import Lengths
 from . import parcel
 from .peer import ShardHandler
 from .staging import Staging
+from .writing import PartWriting
+
+END = 5.0
+"""Seconds for a part that is not wanted any more to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ class ShardTask:
         listener = TcpListener(
             lambda peer: ShardHandler(self.generation, staging), place.secret, endpoint
         )
-        with closing(listener):
+        with closing(listener), closing(Shard(staging)) as shard:
             listener.start()
             address, fingerprint = listener.address, listener.fingerprint
             follow(
@@ -77,7 +82,7 @@ class ShardTask:
                     fingerprint.hex() if fingerprint else "",
                     os.getpid(),
                 ),
-                Shard(staging),
+                shard,
             )
 
 
@@ -91,12 +96,17 @@ class Shard:
 
     def __init__(self, staging: Staging) -> None:
         self.staging = staging
-        self._copied: Copied | None = None
+        self._copies: dict[int, Copied] = {}
+        self._writing: dict[int, PartWriting] = {}
+        self._leaving: list[PartWriting] = []
         self._orders: Mapping[str, Callable[[Any, list[Array]], Buffer | None]] = {
             "load": self._load,
             "swap": self._swap,
             "copy": self._copy,
             "send": self._send,
+            "write": self._write,
+            "written": self._written,
+            "forget": self._forget,
         }
 
     def obey(self, order: Order, payload: memoryview | None) -> Buffer | None:
@@ -128,19 +138,43 @@ class Shard:
     def _copy(self, value: Any, arrays: list[Array]) -> None:
         self.staging.resolve({partition: (e, s) for partition, e, s in value["reached"]})
         center = self.staging.center
-        if value["state"]:
-            self._copied = center.snapshot()
-        else:
-            buffer, version = center.read()
-            self._copied = Copied(buffer, version, {}, [])
+        copied = center.snapshot() if value["state"] else Copied(*center.read(), {}, [])
+        self._copies[value["copy"]] = copied
 
-    def _send(self, value: Any, arrays: list[Array]) -> Buffer:
-        copied, self._copied = self._copied, None
+    def _held(self, value: Any) -> Copied:
+        copied = self._copies.get(value["copy"])
         if copied is None:
             raise RemoteProtocolError("Expected an order to copy first.")
+        return copied
+
+    def _send(self, value: Any, arrays: list[Array]) -> Buffer:
+        copied = self._held(value)
+        if not value["copy"]:
+            del self._copies[0]
         return parcel.pack(
             {"version": copied.version, "state": copied.state}, [copied.center, *copied.arrays]
         )
+
+    def _write(self, value: Any, arrays: list[Array]) -> None:
+        copied = self._held(value)
+        described = {**value["described"], "version": copied.version, "state": copied.state}
+        content = [copied.center, *copied.arrays]
+        place = PartPlace(*value["place"])
+        self._writing[value["copy"]] = PartWriting(place, value["own"], described, content)
+
+    def _written(self, value: Any, arrays: list[Array]) -> Buffer:
+        return parcel.pack(self._writing[value["copy"]].outcome())
+
+    def _forget(self, value: Any, arrays: list[Array]) -> None:
+        self._copies.pop(value["copy"], None)
+        if writing := self._writing.pop(value["copy"], None):
+            writing.cancel()
+            self._leaving = [each for each in (*self._leaving, writing) if each.going_on]
+
+    def close(self) -> None:
+        """End what is being written."""
+        for writing in (*self._writing.values(), *self._leaving):
+            writing.cancel(END)
 
 
 def follow(connection: Connection, serving: Serving, shard: Shard) -> None:

@@ -17,6 +17,7 @@ from ..non_finite import find_non_finite
 from ..push import Copied
 from ..settings import settings_in
 from .commits import CommitExchange
+from .copies import ShardedCopy
 from .parameters import ShardedParameters
 
 
@@ -114,6 +115,10 @@ class ShardedTrainer:
     def snapshot(self, entered: Callable[[], object]) -> Copied:
         """See `Trainer.snapshot`."""
         return self.parameters.copy(entered)
+
+    def snapshot_apart(self, entered: Callable[[], object]) -> Copied | ShardedCopy:
+        """See `ApartTrainer.snapshot_apart`."""
+        return self.parameters.copy_apart(entered)
 
     def restore(self, copied: Copied) -> None:
         """See `Trainer.restore`; shards that are there end."""
