@@ -1,8 +1,8 @@
 """What checkpoints cost: throughput with and without them, in turns, and how long pushes wait.
 
 The 2NN of 199,210 parameters, exchanged every 10 batches. One checkpoint each second is 30 times as
-many as by default. Then the same of a larger network with its parameters in a shard, which writes its
-part of a checkpoint itself, or sends it to the driver.
+many as by default. Then a larger network with its parameters in a shard, which writes its part of a
+checkpoint itself, or sends it to the driver.
 
 python -m benchmarks.throughput.checkpoints [--quick]
 """

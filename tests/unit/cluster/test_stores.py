@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -133,6 +134,12 @@ def test_a_file_system_that_is_not_there_is_named(
         monkeypatch.setattr(fs, "FileSystem", type("None", (), {"from_uri": unknown}))
     with pytest.raises(ConfigError, match=f"Cannot use '{name}' for files: Un\\S+ \\S+"):
         ArrowStorage(name)
+
+
+def test_without_pyarrow_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ConfigError, match=r"'file:/x' for files without a JVM: .*Install pyarrow"):
+        ArrowStorage("file:/x")
 
 
 def test_what_breaks_off_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:

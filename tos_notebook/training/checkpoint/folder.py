@@ -168,6 +168,9 @@ class Folder:
         """Return what a checkpoint holds, and the parts that it names; raises what `read` does."""
         found = self.read(name)
         named = parts.parts_of(found.value)
+        for each in named:
+            if not _PART.fullmatch(each.name):
+                raise CheckpointError(f"{name}: expected names of parts, got {each.name!r:.80}.")
         return parts.joined(found, [parts.read_part(self.storage, part) for part in named])
 
     def place(self, number: int, claim: str) -> PartPlace:

@@ -341,12 +341,13 @@ class CheckpointWriter:
             return snapshot, parts
         except (CheckpointError, WaitTimeout) as error:
             note = f"Checkpoints go through the driver, since shards cannot write them: {error}"
+        whole = fetched(snapshot)
         if self.status.note is None:
             logger.warning("Run %s: %s", self._origin.run_id, note)
         self.status = replace(self.status, note=note)
         with suppress(CheckpointError):
             self.folder.remove_parts(lambda of: of == number)
-        return fetched(snapshot), ()
+        return whole, ()
 
     def _is_young(self, number: int) -> bool:
         if number == self.status.resumed and self._subject and not self._subject.proven():

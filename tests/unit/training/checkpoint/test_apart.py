@@ -25,7 +25,7 @@ from tos_notebook.strategies.ps.shards.writing import PartWriting
 from tos_notebook.telemetry.tally import Tally
 from tos_notebook.testing.bench import START, Bench, Deadline, Trial
 from tos_notebook.training.checkpoint.contents import Checkpoint
-from tos_notebook.training.checkpoint.folder import Folder
+from tos_notebook.training.checkpoint.folder import Folder, checkpoint
 from tos_notebook.training.checkpoint.reading import last
 from tos_notebook.training.checkpoint.writer import YOUNG, CheckpointWriter, Subject
 
@@ -153,6 +153,16 @@ def test_the_checkpoint_before_is_used_where_a_part_is_not_as_it_was(
     number, found = scene.last()
     assert (number, scene.total(found)) == (1, before)
     assert name in caplog.text
+
+
+def test_a_checkpoint_that_names_files_elsewhere_is_passed_over(
+    scenes: Callable[..., Scene],
+) -> None:
+    scene = scenes()
+    scene.save()
+    named = {"parts": [["../secret", 1, "0" * 64]]}
+    scene.folder.write(checkpoint(2), {}, named)
+    assert scene.last()[0] == 1
 
 
 def test_what_was_not_named_is_no_checkpoint(scenes: Callable[..., Scene]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from time import monotonic
 from typing import Any, NamedTuple
@@ -42,7 +42,7 @@ class Held(NamedTuple):
     """Its parameters, and those of the state."""
 
 
-def gather(nbytes: int, version: int, swaps: int, held: Iterable[Held]) -> Copied:
+def gather(nbytes: int, version: int, swaps: int, held: Sequence[Held]) -> Copied:
     """Return what shards have of a copy, put together.
 
     Raises
@@ -50,20 +50,21 @@ def gather(nbytes: int, version: int, swaps: int, held: Iterable[Held]) -> Copie
     ValueError
         They do not fill a buffer of that many bytes.
     """
-    center = aligned_empty(nbytes)
-    center[...] = 0
     end = 0
-    stripes: list[Any] = []
-    arrays: list[Array] = []
-    for start, state, (own, *others) in held:
+    for start, _, (own, *_) in held:
         # There is nothing but padding between two of them.
         if own.dtype != np.uint8 or own.ndim != 1 or not 0 <= start - end < ALIGNMENT:
             raise ValueError(f"expected bytes from {end} on, got {own.dtype} from {start} on")
         end = start + len(own)
-        center[start:end] = own
-        stripes += [transfer(s, others, arrays) for s in state.get("stripes", ())]
     if not 0 <= nbytes - end < ALIGNMENT:
         raise ValueError(f"expected parts of {nbytes} bytes, got {end}")
+    center = aligned_empty(nbytes)
+    center[...] = 0
+    stripes: list[Any] = []
+    arrays: list[Array] = []
+    for start, state, (own, *others) in held:
+        center[start : start + len(own)] = own
+        stripes += [transfer(s, others, arrays) for s in state.get("stripes", ())]
     return Copied(center, version, {"stripes": stripes, "tensors": [], "swaps": swaps}, arrays)
 
 
@@ -198,10 +199,12 @@ class ShardedCopy:
             if not late:
                 return outcomes
             if monotonic() > end:
-                raise WaitTimeout(
+                # The next one would wait as long.
+                self._copies.refused = (
                     f"Expected shards to write their parts of a checkpoint within {WRITE:g} s; "
                     f"shard {', '.join(late)} did not. See whether its executor reaches the folder."
                 )
+                raise WaitTimeout(self._copies.refused)
             # Without the lock: others give orders meanwhile.
             with group.changed:
                 group.changed.wait_for(lambda: group.over, look)

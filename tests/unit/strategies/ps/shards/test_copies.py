@@ -213,6 +213,7 @@ def test_shards_that_take_too_long_are_told_to_stop(
             copied.write(_place(folder))
         np.testing.assert_array_equal(copied.fetch().center, filled(1))
         copied.release()
+        assert isinstance(parameters.copy_apart(lambda: None), Copied)
         stuck.set()
     assert not [name for name in folder.list() if name != "owner"]
 
@@ -222,7 +223,7 @@ def test_shards_that_take_too_long_are_told_to_stop(
     [
         {"version": 2},
         {"nbytes": 0},
-        {"nbytes": 1 << 20},
+        {"nbytes": 1 << 60},
         {"parts": []},
         {"parts": [[{"version": 1, "start": 0, "state": {}}, 0]]},
         {"parts": [[{"version": 1, "start": 4096, "state": {}}, 1]]},

@@ -1,0 +1,106 @@
+"""Checkpoints of a run with shards: written in parts, and a resumed run trains each batch once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tos_notebook as tos
+from tests.integration.conftest import counter
+from tests.integration.test_shards import SHARDED, VALUES
+from tests.support.watching import Watch
+from tos_notebook.events import CheckpointFailed, CheckpointWritten
+from tos_notebook.persist.sealed import decode
+from tos_notebook.strategies.ps.shards.group import Group
+from tos_notebook.training.checkpoint.folder import Folder
+
+Train = Callable[..., tos.TrainingSession]
+
+EPOCHS = 2
+
+
+def _train(train: Train, place: Path) -> tuple[tos.Run, Watch]:
+    watch = Watch()
+    session = train(counter(), checkpoint_dir=f"file:{place}", **SHARDED)
+    run = session.start((VALUES,), partitions=1, epochs=EPOCHS, checkpoint_every=200, sinks=[watch])
+    run.wait(120)
+    assert not watch.of(CheckpointFailed)
+    assert len(watch.of(CheckpointWritten)) > 1
+    return run, watch
+
+
+def _in_parts(place: Path) -> dict[Path, bool]:
+    """Return the checkpoints of a folder, in their order, and whether each names parts."""
+    found = sorted(place.glob("checkpoint-*.tos"))
+    return {path: "parts" in decode(path.read_bytes(), path.name).value for path in found}
+
+
+def _resumed_total(place: Path, spark_context: Any) -> list[float]:
+    resumed = tos.resume(f"file:{place}", (VALUES,), spark=spark_context)
+    resumed.wait(120)
+    total: list[float] = resumed.parameters()["total"].tolist()
+    return total
+
+
+def test_shards_write_parts_and_a_run_continues_from_them(
+    train: Train, tmp_path: Path, spark_context: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While the run trains, no parameters come into the driver for a checkpoint."""
+    sent: list[int] = []
+    command = Group.command
+
+    def counted(group: Group, what: str, *given: Any) -> Any:
+        answers = command(group, what, *given)
+        # Another thread makes copies in the driver's memory.
+        if threading.current_thread().name.startswith("tos-checkpoint"):
+            sent.extend(len(payload) for _, payload in answers if payload is not None)
+            assert what != "send"
+        return answers
+
+    monkeypatch.setattr(Group, "command", counted)
+    run, _ = _train(train, tmp_path)
+    place = tmp_path / run.run_id
+    assert not [note for note in run.status.notes if "driver" in note]
+    assert max(sent) < 1000
+    checkpoints = _in_parts(place)
+    # The last one is written when the shards have ended.
+    *during, last = checkpoints.values()
+    assert during
+    assert all(during)
+    assert not last
+    list(checkpoints)[-1].unlink()
+    both = [EPOCHS * VALUES.sum(), float(EPOCHS * len(VALUES))]
+    assert _resumed_total(place, spark_context) == both == run.parameters()["total"].tolist()
+
+
+def test_a_folder_that_executors_do_not_share_gets_checkpoints_from_the_driver(
+    train: Train,
+    tmp_path: Path,
+    spark_context: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    here = Folder.place
+
+    def elsewhere(folder: Folder, number: int, claim: str) -> Any:
+        return here(folder, number, claim)._replace(folder=f"file:{tmp_path}/of-another-host")
+
+    monkeypatch.setattr(Folder, "place", elsewhere)
+    run, _ = _train(train, tmp_path)
+    place = tmp_path / run.run_id
+    said = "Checkpoints go through the driver, since shards cannot write them: Executor host"
+    (note,) = [note for note in run.status.notes if said in note]
+    assert "Cannot read 'owner-00000000.tos'" in note
+    assert len([record for record in caplog.records if said in record.getMessage()]) == 1
+    assert not (tmp_path / "of-another-host").exists()
+    assert not list(place.glob("part-*"))
+    checkpoints = _in_parts(place)
+    assert not any(checkpoints.values())
+    list(checkpoints)[-1].unlink()
+    both = np.multiply(EPOCHS, [VALUES.sum(), len(VALUES)])
+    assert _resumed_total(place, spark_context) == both.tolist()
