@@ -246,8 +246,8 @@ class ArrowStorage:
 
     def _replace(self, source: str, target: str) -> None:
         self._forget_checksums(target)
-        if not self._on_this_machine and self._is_file(target):
-            # Not all of them overwrite.
+        if self._scheme not in (*_OBJECTS, "file") and self._is_file(target):
+            # HDFS does not overwrite.
             self._fs.delete_file(target)
         self._fs.move(source, target)
         if self._on_this_machine:
