@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import median
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -156,7 +156,8 @@ def compare_shards(rounds: int, epochs: int) -> list[Row]:
 @contextmanager
 def _way(own: bool, way: Way) -> Iterator[None]:
     """Let a shard write its part of checkpoints, or send it; count what comes into the driver."""
-    command, apart = Group.command, ShardedTrainer.snapshot_apart
+    command: Any = Group.command
+    apart: Any = ShardedTrainer.snapshot_apart
 
     def counted(group: Group, what: str, payloads: Any, timeout: float) -> Any:
         answers = command(group, what, payloads, timeout)
@@ -165,12 +166,13 @@ def _way(own: bool, way: Way) -> Iterator[None]:
             way.sent += sum(0 if payload is None else len(payload) for _, payload in answers)
         return answers
 
-    replaced: Any = apart if own else ShardedTrainer.snapshot
-    Group.command, ShardedTrainer.snapshot_apart = counted, replaced  # type: ignore[method-assign]
+    shards, trainer = cast(Any, Group), cast(Any, ShardedTrainer)
+    shards.command = counted
+    trainer.snapshot_apart = apart if own else ShardedTrainer.snapshot
     try:
         yield
     finally:
-        Group.command, ShardedTrainer.snapshot_apart = command, apart  # type: ignore[method-assign]
+        shards.command, trainer.snapshot_apart = command, apart
 
 
 def _ways(own: Way, through: Way, nbytes: int) -> list[Row]:

@@ -163,17 +163,17 @@ class ArrowStorage:
             self._forget_checksums(target)
             return True
 
-    def list(self) -> list[str]:
-        """See `FileStore.list`."""
-        with self.failing("list", "files"):
-            names = [info.base_name for info in self._infos() if info.is_file]
-        return sorted(n for n in names if not n.startswith(TEMPORARY) and not _is_checksum(n))
-
     def folders(self) -> list[str]:
         """See `FileStore.folders`."""
         with self.failing("list", "directories"):
             names = [info.base_name for info in self._infos() if not info.is_file]
         return sorted(filter(is_name, names))
+
+    def list(self) -> list[str]:
+        """See `FileStore.list`."""
+        with self.failing("list", "files"):
+            names = [info.base_name for info in self._infos() if info.is_file]
+        return sorted(n for n in names if not n.startswith(TEMPORARY) and not _is_checksum(n))
 
     def inside(self, name: str) -> ArrowStorage:
         """See `FileStore.inside`."""

@@ -81,11 +81,11 @@ class FileStore(Protocol):
     def delete(self, name: str) -> bool:
         """Delete a file; return whether there was one."""
 
-    def list(self) -> list[str]:
-        """Return the names of the files, sorted."""
-
     def folders(self) -> list[str]:
         """Return the names of the directories in this one, sorted, which `inside` takes."""
+
+    def list(self) -> list[str]:
+        """Return the names of the files, sorted."""
 
     def inside(self, name: str) -> FileStore:
         """Return the directory of this name in this one."""

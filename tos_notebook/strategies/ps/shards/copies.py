@@ -134,7 +134,7 @@ class Copies:
         TosError
             One is lost, or could not obey.
         """
-        own = each or ({},) * self.group.count
+        own: Sequence[Any] = each or ({},) * self.group.count
         with self._changed:
             if self.group.over:
                 raise CheckpointError(
