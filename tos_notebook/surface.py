@@ -90,7 +90,8 @@ def fit(
         Passes over the data.
     features, label : str, sequence of str, or mapping of str to str, optional
         Columns of the DataFrame, as `tos_notebook.columns` takes them; of one among the validation
-        data, too. Without, those that the model's inputs and labels are named as.
+        data, too. Without, those that the model's inputs and labels are named as, or
+        Spark ML's ``features`` and ``label``.
     spark : SparkSession or SparkContext, optional
         What `tos_notebook.connect` returns by default.
     class_weight : mapping of int to float, optional

@@ -67,6 +67,24 @@ def test_a_session_takes_names_of_columns(
         session.start(frame)
 
 
+def test_what_spark_mls_assembler_makes_needs_no_names(train: Train, spark_context: Any) -> None:
+    """The columns `features` and `label` stand beside those that the vectors were made of."""
+    import keras
+    from pyspark.ml.feature import VectorAssembler
+
+    spark = tos.connect(spark_context, warm_up=False)
+    rows = [(float(i), -float(i), "row", i % 2) for i in range(40)]
+    raw = spark.createDataFrame(rows, "a double, b double, name string, label int")
+    frame = VectorAssembler(inputCols=["a", "b"], outputCol="features").transform(raw)
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    run = train(model).run(frame, 1, validation_data=frame)
+    assert run.history["samples"].sum() == 40
+    named = run.evaluate(frame, features="features", label="label")
+    assert run.evaluate(frame) == named
+    assert run.predict(frame).count() == 40
+
+
 def test_lists_are_what_their_arrays_are(train: Train, digits: tuple[np.ndarray, ...]) -> None:
     x, y = digits[0][:64], digits[1][:64]
     run = train(captured_classifier()).run((x.tolist(), y.tolist()), 2)

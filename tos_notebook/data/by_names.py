@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 from ..blocks.naming import Field, Named
 from ..errors import DataError
 
+FEATURES, LABEL = "features", "label"
+"""What Spark ML calls the columns of vectors and of labels, unless it is told otherwise."""
+
 
 class Chosen(NamedTuple):
     """Columns of features and labels."""
@@ -21,8 +24,9 @@ def by_names(
 ) -> Chosen:
     """Return the columns that have the names of inputs and labels.
 
-    For an only input that none is named after, all are taken that are no labels, if these are known
-    and all others are numbers.
+    An only label that none is named after is the column ``label``. For an only input that none is
+    named after, all are taken that are no labels, if these are known and all others are numbers;
+    else the column ``features``, as Spark ML's `VectorAssembler` makes it.
 
     Parameters
     ----------
@@ -42,8 +46,7 @@ def by_names(
     inputs = [port.name for port in ports if port.part == "inputs"]
     wanted = [port.name for port in ports if port.part == "labels"]
     known = set(columns)
-    if label is None and wanted and known.issuperset(spelled := _as_spelled(wanted, columns)):
-        label = spelled
+    label = label if label is not None else _labels(wanted, columns)
     if inputs and (label is not None or not wanted):
         if known.issuperset(spelled := _as_spelled(inputs, columns)):
             return Chosen(spelled, label)
@@ -51,12 +54,27 @@ def by_names(
         others = [name for name in columns if name not in taken]
         if len(inputs) == 1 and others and all(map(is_number, others)):
             return Chosen(others, label)
+        (vector,) = _as_spelled([FEATURES], columns)
+        if len(inputs) == 1 and vector in others:
+            return Chosen([vector], label)
     names = f" Or name the columns as the model does: {', '.join(inputs + wanted)}."
+    missing = f" None is {_or([*wanted, LABEL])}, for the labels." if len(wanted) == 1 else ""
     raise DataError(
         "Say which columns of the DataFrame to take: features=[...], label=..., or "
         "tos.columns(df, features=[...], label=...) for more than that. It has "
-        f"{', '.join(columns)}." + (names if inputs else "")
+        f"{', '.join(columns)}." + (missing if label is None else "") + (names if inputs else "")
     )
+
+
+def _labels(wanted: Sequence[str], columns: Sequence[str]) -> list[str] | None:
+    """Return the columns of labels, where nobody says which; None if there are none."""
+    names = [wanted, [LABEL]] if len(wanted) == 1 else [wanted] if wanted else []
+    spelled = (_as_spelled(group, columns) for group in names)
+    return next((found for found in spelled if set(columns).issuperset(found)), None)
+
+
+def _or(names: Sequence[str]) -> str:
+    return " or ".join(map(repr, dict.fromkeys(names)))
 
 
 def _as_spelled(names: Sequence[Any], columns: Sequence[str]) -> list[str]:
@@ -72,8 +90,7 @@ def has_labels(columns: Sequence[str], features: Any, label: Any, ports: Sequenc
     """Return whether there are labels among columns; parameters are as for `by_names`."""
     if features is not None or label is not None:
         return label is not None
-    wanted = [port.name for port in ports if port.part == "labels"]
-    return bool(wanted) and set(columns).issuperset(_as_spelled(wanted, columns))
+    return _labels([port.name for port in ports if port.part == "labels"], columns) is not None
 
 
 def names_of(group: Any) -> tuple[Any, ...]:

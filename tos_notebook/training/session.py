@@ -203,7 +203,8 @@ class TrainingSession:
             Passes over the data.
         features, label : str, sequence of str, or mapping of str to str, optional
             Columns of data, and of validation data, that are a DataFrame of Spark or pandas, as
-            `tos_notebook.columns` takes them. Without, those that inputs and labels are named as.
+            `tos_notebook.columns` takes them. Without, those that inputs and labels are named as;
+            else Spark ML's ``features`` and ``label``.
 
         Raises
         ------

@@ -115,6 +115,28 @@ def test_an_only_input_takes_all_numbers_that_are_no_label() -> None:
     assert lists(whole.of_inputs([A, B])) == [[0.5, 1.5], [1, 2]]
 
 
+def test_an_only_label_that_none_is_named_after_is_the_column_label() -> None:
+    named = FRAME.drop(columns="color").rename(columns={"y": "Label"})
+    assert lists(chosen(named).arrays([X, Y])) == [[[1.0, 0.5], [2.0, 1.5]], [True, False]]
+    # One that has the model's own name comes first.
+    both = FRAME.assign(label=["no", "no"])[["a", "y", "label"]]
+    with pytest.raises(DataError, match="Say which columns"):
+        chosen(both).arrays([X, Y])
+    with pytest.raises(DataError, match=r"None is 'y' or 'label', for the labels\. Or name"):
+        chosen(FRAME[["a", "b"]]).arrays([X, Y])
+
+
+def test_an_only_input_takes_the_column_features_where_not_all_are_numbers() -> None:
+    """As Spark ML's VectorAssembler leaves it beside the columns that it was made of."""
+    frame = pd.DataFrame({"a": [1, 2], "name": ["p", "q"], "label": [0, 1]})
+    frame["features"] = pd.Series([[0.5, 1.0], [1.5, 2.0]])
+    assert lists(chosen(frame).arrays([X, Y])) == [[[0.5, 1.0], [1.5, 2.0]], [0, 1]]
+    assert lists(chosen(frame).of_inputs([X])) == [[[0.5, 1.0], [1.5, 2.0]]]
+    for ports in ([A, B, Y], [A, B]):
+        with pytest.raises(DataError, match=r"Say which columns .*Or name the columns"):
+            chosen(frame).arrays(ports)
+
+
 @pytest.mark.parametrize(
     ("features", "label", "ports", "error", "text"),
     [
