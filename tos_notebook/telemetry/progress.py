@@ -13,8 +13,11 @@ from ..events import (
     Event,
     JobRestarted,
     LabelsSkewed,
+    MilestoneCommitted,
     RowsSkipped,
     RunFinished,
+    RunResumed,
+    RunStarted,
     Stalled,
 )
 from ..readable import one_line
@@ -22,6 +25,9 @@ from .tally import Tally, Totals
 
 AGAIN = 30.0
 """Seconds until the same wait is told for the second time; see `Repeats`."""
+
+BEFORE = "workers start, and import TensorFlow, which takes seconds"
+"""What is done before the first milestone."""
 
 VALIDATED = 3
 """Values of the latest validation that a line has; the loss is the first."""
@@ -54,29 +60,40 @@ class ProgressLine:
         self._drawn_at: float | None = None
         self._width = 0
         self._repeats = Repeats(AGAIN)
+        # Until the first milestone of this process.
+        self._waits = False
 
     def __call__(self, event: Event) -> None:
         """Count the event; draw if it is time to."""
         self._tally(event)
+        if isinstance(event, MilestoneCommitted):
+            self._waits = False
         if isinstance(event, RunFinished):
             self._finish(event)
+        elif isinstance(event, RunStarted | RunResumed):
+            self._waits = True
+            self._show(event.time)
         elif isinstance(event, Stalled):
             if self._repeats.due(waited_for(event), event.time):
                 self._tell(f"{event.message} {event.look}")
         elif isinstance(event, RowsSkipped | JobRestarted | LabelsSkewed | CheckpointFailed):
             self._tell(str(event))
         elif self._is_due(event):
-            self._drawn_at = event.time
-            self._draw(describe(self._tally.totals()))
+            self._show(event.time)
 
     def close(self) -> None:
         """Leave the cursor on a fresh line although the run did not say it finished."""
         if self._width:
             self._end_line()
 
+    def _show(self, now: float) -> None:
+        self._drawn_at = now
+        line = describe(self._tally.totals())
+        self._draw(f"{line}  {BEFORE}" if self._waits else line)
+
     def _is_due(self, event: Event) -> bool:
         if self._drawn_at is None:
-            # The first event starts the clock of plain lines, and shows a moving one at once.
+            # Its beginning was told before this was here.
             self._drawn_at = event.time
             return self._moving
         epoch_ends = isinstance(event, EpochFinished) and not self._moving
