@@ -110,6 +110,8 @@ const measure = (page) =>
     const view = document.querySelector(".tos-run").getBoundingClientRect();
     const place = document.querySelector(".tos-nothing:not([hidden])");
     const table = document.querySelector('[data-tos="workers"] .tos-scroll');
+    const bar = document.querySelector(".tos-bar").getBoundingClientRect();
+    const rest = document.querySelector(".tos-rest");
     const plot = (place ?? document.querySelector(".tos-plot")).getBoundingClientRect();
     return {
       cut: [...document.querySelectorAll(".tos-next-row code, .tos-noted > :last-child")]
@@ -117,6 +119,7 @@ const measure = (page) =>
         .map((one) => one.textContent),
       wide: document.documentElement.scrollWidth - window.innerWidth,
       hidden: table.scrollWidth - table.clientWidth,
+      gone: rest.textContent !== "" && rest.getBoundingClientRect().top > bar.bottom - 12,
       plot: Math.round(plot.top - view.top),
       height: Math.round(view.height),
     };
@@ -131,7 +134,9 @@ for (const [size, box] of Object.entries(SIZES)) {
       await act?.(page);
       await page.waitForTimeout(100);
       await page.screenshot({ path: join(out, `${name}-${size}-${theme}.png`), fullPage: true });
-      const { cut, wide, hidden, plot, height } = await measure(page);
+      const { cut, gone, wide, hidden, plot, height } = await measure(page);
+      if (gone && WHOLE.includes(size) && ["running", "overfitting"].includes(name))
+        complain(`${name} at ${size}: the first line does not say how much time is left`);
       if (cut.length > 0) complain(`${name} at ${size}: cut: ${cut.join("; ")}`);
       if (wide > 0) complain(`${name} at ${size}: ${wide} px too wide`);
       if (hidden > 0 && WHOLE.includes(size))

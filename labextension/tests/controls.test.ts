@@ -148,6 +148,17 @@ describe("a command", () => {
 describe("the drawer", () => {
   const steer = (): HTMLElement => on.find('[data-tos="steer"]');
 
+  it("comes into sight whole when a person opens it: what applies the changes is its last line", () => {
+    on.show();
+    const brought = vi.spyOn(on.controls.drawer.element, "scrollIntoView");
+    steer().click();
+    expect(brought).toHaveBeenCalledWith({ block: "nearest" });
+    steer().click();
+    on.controls.show();
+    // Nobody has asked for that at this place.
+    expect(brought).toHaveBeenCalledTimes(1);
+  });
+
   it("opens at its first field, and Escape returns to its button", () => {
     on.show();
     expect(on.controls.drawer.isOpen).toBe(false);

@@ -5,6 +5,9 @@ import { vi } from "vitest";
 // Lumino subclasses it where a module that drags and drops is loaded.
 vi.stubGlobal("DragEvent", class extends MouseEvent {});
 
+// Nothing is out of sight.
+Element.prototype.scrollIntoView = () => {};
+
 // Pages are light, and their colors not forced.
 Object.assign(window, {
   matchMedia: () => Object.assign(new EventTarget(), { matches: false }),

@@ -32,7 +32,7 @@ beforeEach(() => {
 });
 
 describe("the table of workers", () => {
-  it("has them as they came, and sorted by a column after a click, and back", () => {
+  it("has them by their partition, and sorted by a column after a click, and back", () => {
     show(paced([30, 10, 20]));
     expect(partitions()).toEqual(["0", "1", "2"]);
     const head = sort("Samples/s");
@@ -44,6 +44,13 @@ describe("the table of workers", () => {
     sort("Part.");
     expect(partitions()).toEqual(["0", "1", "2"]);
     expect(head.hasAttribute("aria-sort")).toBe(false);
+  });
+
+  it("says that few workers are sorted by their partition, however they came", () => {
+    show([worker(2), worker(0), worker(1)]);
+    expect(partitions()).toEqual(["0", "1", "2"]);
+    const sorted = [...table.element.querySelectorAll("[aria-sort]")];
+    expect(sorted.map(({ textContent }) => textContent)).toEqual(["Part."]);
   });
 
   it("has a row for each shard of the parameters below them, in any order", () => {

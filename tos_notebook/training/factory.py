@@ -97,7 +97,7 @@ def _workers(found: Iterable[Run]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for run in found:
         called = f'"{run.name}"' if run.name else str(run.number)
-        counts[called] = counts.get(called, 0) + run.workers_now
+        counts[called] = counts.get(called, 0) + run.lifecycle.workers
     return counts
 
 

@@ -177,6 +177,11 @@ class Lifecycle:
         return replace(found, held=held(parts.others(), parts.plan.slots, parts.master))
 
     @property
+    def validates(self) -> bool:
+        """See `Run.validates`."""
+        return any(observer.validates for observer in self.observers)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """See `Run.status`."""
         parts = self.parts

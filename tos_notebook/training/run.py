@@ -87,11 +87,6 @@ class Run(SteeredRun):
         called = self.run_id if self.name is None else f"{self.name} ({self.run_id})"
         return f"<Run {called}: {self.state}>"
 
-    @property
-    def workers_now(self) -> int:
-        """Return how many workers train."""
-        return self.lifecycle.workers
-
     def trains_on(self, sc: Any) -> bool:
         """Whether `sc` is the Spark context that runs its jobs."""
         return self.parts.sc is sc
@@ -145,6 +140,11 @@ class Run(SteeredRun):
     def epochs(self) -> pd.DataFrame:
         """A row for each epoch so far; see `tos_notebook.telemetry.by_epoch.by_epoch`."""
         return self.parts.history.epochs()
+
+    @property
+    def validates(self) -> bool:
+        """Whether it evaluates validation data while it trains."""
+        return self.lifecycle.validates
 
     @property
     def validation(self) -> pd.DataFrame:

@@ -111,6 +111,7 @@ def _in_force(run: Run, own_rate: float | None) -> InForce:
         "learning_rate": None if rate is None else short(float(rate), 6),
         # A strategy that draws samples makes the step itself.
         "own_rate": None if interval is None else short(own_rate, 6),
+        "validates": run.validates,
         "shards": [_served(shard) for shard in run.shards],
         "chaos": [str(rule) for rule in settings.chaos],
         "chaos_log": [str(rule) for rule in run.chaos_log],

@@ -33,6 +33,8 @@ class InForce(TypedDict):
     """The program's own, where it is a number that stays as it is."""
     rate_before: NotRequired[float | None]
     """The learning rate before the present one, as far as a view has seen it."""
+    validates: bool
+    """Whether it evaluates validation data: their values have a place before they come."""
     shards: list[Plain]
     """What has the parameters, if the driver has not: as rows of the workers' table."""
     chaos: list[str]

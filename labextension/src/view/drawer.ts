@@ -31,7 +31,10 @@ export class Drawer {
     button.addEventListener("click", () => {
       if (button.getAttribute("aria-disabled") === "true") return;
       this.open(!this.isOpen);
-      if (this.isOpen) this.first()?.focus({ preventScroll: true });
+      if (!this.isOpen) return;
+      // What is below the window is brought there: its last line applies what is changed.
+      this.element.scrollIntoView({ block: "nearest" });
+      this.first()?.focus({ preventScroll: true });
     });
     close.addEventListener("click", this.leave);
     this.element.addEventListener("keydown", (event) => {

@@ -3,7 +3,7 @@
 import { h, setAttribute, setText, uniqueId } from "./dom";
 import { count, decimal, duration, number, short, shortened } from "./format";
 import { hasStaleness } from "./lockstep";
-import { hasEnded, type RunModel } from "./model";
+import { hasEnded, type RunModel, type Totals } from "./model";
 import { type Result, results } from "./results";
 import { t } from "./text";
 
@@ -76,6 +76,9 @@ export class Facts {
     const validated = (one: Result): void => {
       fact("learned", t("val %1", one.name), number(one.latest), extra(one));
     };
+    // The place of what is evaluated later: nothing moves when it comes.
+    const awaited = run.validates && learned.length === 0 ? [...measured(totals), "loss"] : [];
+    for (const name of awaited.slice(0, FIRST)) fact("learned", t("val %1", name), number(null));
     learned.slice(0, FIRST).forEach(validated);
     fact("loss", t("loss"), number(totals.loss));
     const rate = totals.samples_per_second;
@@ -119,6 +122,10 @@ export class Facts {
     const shown = names.flatMap((name) => this.facts.get(name)?.element ?? []);
     this.list.replaceChildren(...shown);
   }
+}
+
+function measured({ metrics }: Totals): string[] {
+  return Object.keys(metrics ?? {});
 }
 
 function extra({ best, epoch, latest }: Result): string {

@@ -43,7 +43,9 @@ export class Log {
     this.title = title(model, all.length);
     const { element } = this;
     const atEnd = element.scrollTop + element.clientHeight >= element.scrollHeight - 4;
+    const nothing = h("li", {}, t("Nothing yet: commands, warnings and messages come here."));
     element.replaceChildren(
+      ...(all.length === 0 ? [nothing] : []),
       ...all.map(({ time, level, text }) =>
         h(
           "li",

@@ -45,6 +45,8 @@ export interface RunInfo {
   /** The one before the present one; null if the kernel has seen none. */
   rate_before?: number | null;
   has_learning_rate: boolean;
+  /** Whether it evaluates validation data; not in documents of older versions. */
+  validates?: boolean;
   partitions: number;
   master: string;
   program: string;

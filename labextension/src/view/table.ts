@@ -127,6 +127,7 @@ interface Order {
 }
 
 const EXECUTOR = -1;
+const BY_PARTITION: Order = { column: 0, rising: true };
 const SLOWEST: Order = {
   column: COLUMNS.findIndex(({ order }) => order({ samples_per_second: 1 } as Worker) === 1),
   rising: true,
@@ -137,7 +138,7 @@ export class WorkerTable {
   private readonly body = h("tbody");
   private readonly heads: HTMLTableCellElement[];
   private rows: Row[] = [];
-  /** null is the order in which they came, and that of a crowd its own. */
+  /** null until its reader chooses one. */
   private order: Order | null = null;
   /** Places of workers, in the order of rows, and when that was found. */
   private places: number[] = [];
@@ -203,20 +204,19 @@ export class WorkerTable {
     if (this.model) this.draw(this.model);
   }
 
-  private sayOrder(order: Order | null): void {
+  private sayOrder(order: Order): void {
     this.heads.forEach((head, i) => {
-      if (i - 1 !== order?.column) head.removeAttribute("aria-sort");
+      if (i - 1 !== order.column) head.removeAttribute("aria-sort");
       else setAttribute(head, "aria-sort", order.rising ? "ascending" : "descending");
     });
   }
 
   /** The workers in the order of rows, which stays for a while, so that it can be read. */
   private placed(workers: readonly Worker[]): Worker[] {
-    const order = this.order ?? (workers.length > CROWD ? SLOWEST : null);
+    const order = this.order ?? (workers.length > CROWD ? SLOWEST : BY_PARTITION);
     this.sayOrder(order);
     const now = performance.now();
-    if (order === null) this.places = workers.map((_, i) => i);
-    else if (now - this.found >= CALM || this.places.length !== workers.length) {
+    if (now - this.found >= CALM || this.places.length !== workers.length) {
       this.found = now;
       const sign = order.rising ? 1 : -1;
       const value = (i: number): number | string => valueOf(workers[i], order.column);

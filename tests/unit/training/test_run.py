@@ -497,8 +497,10 @@ def test_evaluating_writes_the_present_parameters_first(setting: Setting) -> Non
 
 def test_the_center_is_validated_after_each_epoch_and_at_the_end(setting: Setting) -> None:
     rows = np.arange(3.0)
-    run = begun(setting.make(epochs=2), [validator(lambda: (rows,))])
-    run.wait(LIMIT)
+    run = setting.make(epochs=2)
+    assert not run.validates
+    begun(run, [validator(lambda: (rows,))]).wait(LIMIT)
+    assert run.validates
     found = of(Validated, setting.events)
     assert found[-1].epoch == 1
     assert found[-1].values == {"loss": run.parameters()["total"] - rows.sum()}

@@ -39,6 +39,7 @@ FACTS: Facts = {
     "batch_size": 100,
     "learning_rate": None,
     "own_rate": 0.001,
+    "validates": False,
     "shards": [],
     "chaos": [],
     "chaos_log": [],
@@ -58,6 +59,7 @@ class FakeRun:
         self.chaos_log: tuple[Any, ...] = ()
         self.master = "local[2]"
         self.own_rate: float | None = 0.001
+        self.validates = False
         self.program = SimpleNamespace(
             summary="keras, 10 parameters in 2 tensors, fed x, y",
             layout=SimpleNamespace(nbytes=128),

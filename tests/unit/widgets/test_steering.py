@@ -188,6 +188,14 @@ def test_the_programs_own_learning_rate_is_told_and_the_one_before_the_present_o
     assert facts()["own_rate"] is None
 
 
+def test_a_view_is_told_whether_there_will_be_validations() -> None:
+    run: Any = FakeRun()
+    facts = RunFacts(run)
+    assert facts()["validates"] is False
+    run.validates = True
+    assert facts()["validates"] is True
+
+
 def test_of_steps_made_together_neither_combiner_nor_sync_mode_is_offered() -> None:
     run: Any = FakeRun()
     run.settings, run.commands = TOGETHER, AllReduce.commands

@@ -74,6 +74,11 @@ class Observer(ABC):
         return False
 
     @property
+    def validates(self) -> bool:
+        """Whether it evaluates validation data."""
+        return False
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What has gone wrong, for `Run.status`."""
         return self._notes

@@ -87,6 +87,11 @@ class Callbacks(Observer):
         self._executor = SerialExecutor("tos-callbacks", bound)
 
     @property
+    def validates(self) -> bool:
+        """See `Observer.validates`."""
+        return self._evaluation is not None
+
+    @property
     def is_current_thread(self) -> bool:
         """See `Observer.is_current_thread`."""
         return self._executor.is_current_thread

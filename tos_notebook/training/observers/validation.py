@@ -235,6 +235,11 @@ class Validator(Observer):
         self._executor = SerialExecutor("tos-validation", 1)
 
     @property
+    def validates(self) -> bool:
+        """See `Observer.validates`."""
+        return True
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """See `Observer.notes`."""
         return self._evaluation.notes

@@ -254,6 +254,11 @@ def test_stop_training_stops_the_run_and_only_its_end_is_told(follow: Follow) ->
     assert callback.names() == ["train_begin", *EPOCH, "train_end"]
 
 
+def test_callbacks_say_whether_they_evaluate(follow: Follow) -> None:
+    assert not follow(Recorder()).callbacks.validates
+    assert follow(Recorder(), rows=lambda *given: {"loss": 1.0}).callbacks.validates
+
+
 def test_callbacks_of_a_run_that_has_not_begun_are_not_told_of_its_end(follow: Follow) -> None:
     callback = Recorder()
     follow(callback).callbacks.finish(last=False)
