@@ -39,6 +39,7 @@ FACTS: Facts = {
     "number": 1,
     "name": None,
     "has_learning_rate": True,
+    "validates": False,
     "master": "spark://master:7077",
     "program": "<KerasProgram of 6 parameters, 199,210 values>",
     "model_bytes": 796_840,
