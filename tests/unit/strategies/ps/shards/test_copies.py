@@ -23,7 +23,7 @@ from tos_notebook.strategies.ps.push import Copied, Push
 from tos_notebook.strategies.ps.shards import copies
 from tos_notebook.strategies.ps.shards.copies import ShardedCopy
 from tos_notebook.strategies.ps.shards.parameters import ShardedParameters
-from tos_notebook.strategies.ps.shards.slices import stripe_length
+from tos_notebook.strategies.ps.shards.slices import stripe_lengths
 from tos_notebook.strategies.ps.strategy import ParameterServer
 
 
@@ -39,7 +39,7 @@ def _place(folder: ArrowStorage) -> PartPlace:
 
 def _trained() -> Copied:
     """Return parameters that a combiner has changed, and what it keeps of them."""
-    center = Center(LAYOUT, filled(1), FedAdam(), stripe_length(LAYOUT, 1 << 20))
+    center = Center(LAYOUT, filled(1), FedAdam(), stripe_lengths(LAYOUT, 1 << 20))
     center.merge(filled(2), Push(0, 0, 1, 1, 1, "delta"))
     return center.snapshot()
 
@@ -88,7 +88,7 @@ def test_what_shards_have_written_is_what_they_send(folder: ArrowStorage, count:
         parameters.restore(read)
         parameters.serve(onward)
         _same(parameters.copy(lambda: None), read)
-    center = Center(LAYOUT, filled(0), FedAdam(), stripe_length(LAYOUT, 1 << 20))
+    center = Center(LAYOUT, filled(0), FedAdam(), stripe_lengths(LAYOUT, 1 << 20))
     center.restore(read)
     np.testing.assert_array_equal(center.center, read.center)
 
