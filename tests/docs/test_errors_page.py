@@ -53,6 +53,13 @@ OTHERS = {
     ("training.run", "AttributeError()"): "what Python expects of __getattr__",
     ("training.run", "NotImplementedError"): "of which IPython takes: show it as all else",
     ("telemetry.compare", "NotImplementedError"): "the same",
+    ("cluster.arrow_storage", "FileExistsError()"): "caught there, and told as a CheckpointError",
+    ("cluster.arrow_storage", "FileNotFoundError()"): "the same",
+    (
+        "strategies.ps.shards.copies",
+        "ValueError()",
+    ): "caught in `contents`: of a damaged checkpoint",
+    ("strategies.ps.shards.writing", "_Refused()"): "caught there: a CheckpointError by its reason",
     ("testing.strategies", "AssertionError()"): "caught there: a law that is broken",
     ("testing.bench", "AssertionError()"): "the same",
     ("testing.programs", "NotImplementedError"): "of an abstract method",

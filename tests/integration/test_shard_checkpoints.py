@@ -100,7 +100,9 @@ def test_a_folder_that_executors_do_not_share_gets_checkpoints_from_the_driver(
     monkeypatch.setattr(Folder, "place", elsewhere)
     run, _ = _train(train, tmp_path)
     place = tmp_path / run.run_id
-    said = "Checkpoints go through the driver, since shards cannot write them: Executor host"
+    said = (
+        "Checkpoints go through the driver: Shard 1 cannot write its part of a checkpoint. Executor"
+    )
     (note,) = [note for note in run.status.notes if said in note]
     assert "Cannot read 'owner-00000000.tos'" in note
     assert len([record for record in caplog.records if said in record.getMessage()]) == 1

@@ -28,7 +28,12 @@ class GrowingFile(Protocol):
         """Whether readers see what was flushed before the file is closed."""
 
     def write(self, data: bytes) -> object:
-        """Append."""
+        """Append.
+
+        Parameters
+        ----------
+        data : bytes
+        """
 
     def flush(self) -> object:
         """Let readers see what was written, where the file system can."""
@@ -38,11 +43,7 @@ class GrowingFile(Protocol):
 
 
 class FileStore(Protocol):
-    """A directory of files, each written whole or not at all.
-
-    Methods raise ConfigError for a name that is none, and CheckpointError where the file system
-    refuses, or a file is not there.
-    """
+    """A directory of files, each written whole or not at all."""
 
     uri: str
     """Where the files are, with its scheme."""
@@ -55,31 +56,147 @@ class FileStore(Protocol):
         name : str
             Without directories.
         data : bytes-like, or Path of a local file
+
+        Raises
+        ------
+        ConfigError
+            A name that is none.
+        CheckpointError
+            The file system refused.
         """
 
     def write_new(self, name: str, data: bytes) -> bool:
-        """Write a small file unless there is one; return whether it was written."""
+        """Write a small file unless there is one; return whether it was written.
+
+        Parameters
+        ----------
+        name : str
+            Without directories.
+        data : bytes
+
+        Raises
+        ------
+        ConfigError
+            A name that is none.
+        CheckpointError
+            The file system refused.
+        """
 
     def create(self, name: str) -> GrowingFile:
-        """Return a new, empty file to write to."""
+        """Return a new, empty file to write to.
+
+        Parameters
+        ----------
+        name : str
+            Without directories.
+
+        Raises
+        ------
+        ConfigError
+            A name that is none.
+        CheckpointError
+            There is such a file, or the file system refused.
+        """
 
     def read(self, name: str) -> bytes:
-        """Return a file's content."""
+        """Return a file's content.
+
+        Parameters
+        ----------
+        name : str
+            Without directories.
+
+        Raises
+        ------
+        ConfigError
+            A name that is none.
+        CheckpointError
+            The file is missing, or the file system refused.
+        """
 
     def head(self, name: str, nbytes: int) -> bytes:
-        """Return a file's first bytes, all of them if there are fewer."""
+        """Return a file's first bytes, all of them if there are fewer.
+
+        Parameters
+        ----------
+        name : str
+            Without directories.
+        nbytes : int
+            How many.
+
+        Raises
+        ------
+        ConfigError
+            A name that is none.
+        CheckpointError
+            The file is missing, or the file system refused.
+        """
 
     def copy_out(self, name: str, target: Path) -> None:
-        """Copy a file to a local path."""
+        """Copy a file to a local path.
+
+        Parameters
+        ----------
+        name : str
+            Without directories.
+        target : Path
+            Of the copy.
+
+        Raises
+        ------
+        ConfigError
+            A name that is none.
+        CheckpointError
+            The file is missing, or the file system refused.
+        """
 
     def length(self, name: str) -> int:
-        """Return the bytes of a file."""
+        """Return the bytes of a file.
+
+        Parameters
+        ----------
+        name : str
+            Without directories.
+
+        Raises
+        ------
+        ConfigError
+            A name that is none.
+        CheckpointError
+            The file is missing, or the file system refused.
+        """
 
     def exists(self, name: str) -> bool:
-        """Tell whether there is a file of this name."""
+        """Tell whether there is a file of this name.
+
+        Parameters
+        ----------
+        name : str
+            Without directories.
+
+        Raises
+        ------
+        ConfigError
+            A name that is none.
+        CheckpointError
+            The file system refused.
+        """
 
     def delete(self, name: str) -> bool:
-        """Delete a file; return whether there was one."""
+        """Delete a file; return whether there was one.
+
+        Parameters
+        ----------
+        name : str
+            Without directories.
+
+        Raises
+        ------
+        ConfigError
+            A name that is none.
+        CheckpointError
+            The file system refused.
+        """
 
     def folders(self) -> list[str]:
         """Return the names of the directories in this one, sorted, which `inside` takes."""
@@ -88,16 +205,48 @@ class FileStore(Protocol):
         """Return the names of the files, sorted."""
 
     def inside(self, name: str) -> FileStore:
-        """Return the directory of this name in this one."""
+        """Return the directory of this name in this one.
+
+        Parameters
+        ----------
+        name : str
+            Without directories.
+
+        Raises
+        ------
+        ConfigError
+            A name that is none.
+        CheckpointError
+            The file system refused.
+        """
 
     def size(self) -> int:
         """Return the bytes of all files in this directory."""
 
     def sweep(self, age: float = DAY) -> None:
-        """Delete files that were not finished, and not written to for so many seconds."""
+        """Delete files that were not finished: their processes were killed.
+
+        Parameters
+        ----------
+        age : float
+            Seconds since a file was last written to. Others may be writing younger ones.
+
+        Raises
+        ------
+        CheckpointError
+            The file system refused.
+        """
 
     def failing(self, action: str, name: str) -> AbstractContextManager[None]:
-        """Return what turns errors of the file system into a `CheckpointError`."""
+        """Return what turns errors of the file system into a `CheckpointError`.
+
+        Parameters
+        ----------
+        action : str
+            Completes "Cannot".
+        name : str
+            Of the file.
+        """
 
 
 def checked_name(name: str) -> str:

@@ -355,4 +355,10 @@ class ApartTrainer(Trainer, Protocol):
     """A trainer whose parameters are elsewhere, where they can be copied and saved."""
 
     def snapshot_apart(self, entered: Callable[[], object]) -> TrainedCopy:
-        """Return what `snapshot` does, or a `CopyApart`, which is the caller's to release."""
+        """Return what `snapshot` does, or a `CopyApart`, which is the caller's to release.
+
+        Parameters
+        ----------
+        entered : callable
+            As for `snapshot`, which says what is raised, too.
+        """

@@ -49,7 +49,19 @@ class PartWriter(Protocol):
     """A folder to write to."""
 
     def write_pieces(self, name: str, pieces: Iterable[bytes | memoryview]) -> str:
-        """Write a file piece by piece; return its URI. What raises in between leaves none."""
+        """Write a file piece by piece; return its URI. What raises in between leaves none.
+
+        Parameters
+        ----------
+        name : str
+            Without directories.
+        pieces : iterable of bytes-like
+
+        Raises
+        ------
+        CheckpointError
+            The file system refused.
+        """
 
 
 class PartReader(Protocol):
@@ -58,7 +70,18 @@ class PartReader(Protocol):
     uri: str
 
     def read(self, name: str) -> bytes:
-        """Return a file's content; raise CheckpointError if there is none."""
+        """Return a file's content.
+
+        Parameters
+        ----------
+        name : str
+            Without directories.
+
+        Raises
+        ------
+        CheckpointError
+            There is none, or the file system refused.
+        """
 
 
 def digest(content: bytes) -> str:

@@ -340,7 +340,7 @@ class CheckpointWriter:
                 self.status = replace(self.status, note=None)
             return snapshot, parts
         except (CheckpointError, WaitTimeout) as error:
-            note = f"Checkpoints go through the driver, since shards cannot write them: {error}"
+            note = f"Checkpoints go through the driver: {error}"
         whole = fetched(snapshot)
         if self.status.note is None:
             logger.warning("Run %s: %s", self._origin.run_id, note)

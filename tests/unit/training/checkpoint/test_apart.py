@@ -218,7 +218,7 @@ def test_the_driver_writes_what_shards_cannot_and_says_so_once(
     assert len(caplog.records) == 1
     note = scene.writer.status.note
     assert note is not None
-    assert note.startswith("Checkpoints go through the driver, since shards cannot write them: ")
+    assert note.startswith("Checkpoints go through the driver: ")
     assert re.search(why, note)
     scene.save()
     refused = hinder is _other_host

@@ -183,11 +183,13 @@ class ShardedCopy:
         ]
         self._copies.order("write", asked, *each)
         outcomes = self._outcomes()
-        for outcome in outcomes:
+        for number, outcome in enumerate(outcomes, 1):
             if outcome["state"] == REFUSED:
                 self._copies.refused = outcome["why"]
             if outcome["state"] != WRITTEN:
-                raise CheckpointError(outcome["why"])
+                raise CheckpointError(
+                    f"Shard {number} cannot write its part of a checkpoint. {outcome['why']}"
+                )
         return [SavedPart(*outcome["part"]) for outcome in outcomes]
 
     def _outcomes(self) -> list[dict[str, Any]]:
@@ -199,12 +201,13 @@ class ShardedCopy:
             if not late:
                 return outcomes
             if monotonic() > end:
-                # The next one would wait as long.
-                self._copies.refused = (
+                found = WaitTimeout(
                     f"Expected shards to write their parts of a checkpoint within {WRITE:g} s; "
                     f"shard {', '.join(late)} did not. See whether its executor reaches the folder."
                 )
-                raise WaitTimeout(self._copies.refused)
+                # The next one would wait as long.
+                self._copies.refused = str(found)
+                raise found
             # Without the lock: others give orders meanwhile.
             with group.changed:
                 group.changed.wait_for(lambda: group.over, look)
