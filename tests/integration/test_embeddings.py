@@ -80,7 +80,6 @@ def test_so_it_does_with_a_shard(train: Train, ratings: tuple[np.ndarray, np.nda
     theirs = model.fit(*ratings, BATCH, 3, shuffle=False, verbose=0).history["loss"]
     sharded = train(ours, **OPTIONS, strategy="ps:shards=1")
     run = sharded.run(ratings, partitions=1, epochs=3, shuffle=False)
-    assert len(run.status.shards) == 1
     _few_bytes(ours, run, 1)
     assert run.history.groupby("epoch")["loss"].mean().tolist() == pytest.approx(theirs, rel=1e-3)
     for one, other in zip(model.get_weights(), ours.get_weights(), strict=True):
@@ -95,11 +94,11 @@ def visits() -> Any:
     rows = keras.layers.Embedding(ROWS, WIDTH, embeddings_initializer="zeros")(ids)
     model = keras.Model(ids, rows)
 
-    def gain(expected: Any, found: Any) -> Any:
-        return -keras.ops.sum(found, -1)
+    class Loss(keras.losses.Loss):
+        def call(self, expected: Any, found: Any) -> Any:
+            return -keras.ops.sum(found, -1)
 
-    loss = keras.losses.LossFunctionWrapper(gain, reduction="sum")
-    model.compile(keras.optimizers.SGD(1.0), loss)
+    model.compile(keras.optimizers.SGD(1.0), Loss(reduction="sum"))
     return model
 
 
