@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tos_notebook as tos
-from tos_notebook.events import MilestoneCommitted
+from tests.support.watching import Watch
+from tos_notebook.events import MilestoneCommitted, StrategySwapped
 
 Train = Callable[..., tos.TrainingSession]
 
@@ -102,6 +104,34 @@ def visits() -> Any:
     return model
 
 
+def _once() -> tuple[np.ndarray, np.ndarray]:
+    """Return data that have each row once."""
+    ids = np.random.default_rng(0).permutation(ROWS).astype(np.int32)
+    return ids, np.zeros((ROWS, 1), np.float32)
+
+
+def test_a_resumed_run_takes_its_rows_into_the_driver_and_back(
+    train: Train, tmp_path: Path, spark_context: Any
+) -> None:
+    """Each row counts once in each epoch, wherever it is."""
+    watch, data = Watch(), _once()
+    session = train(visits(), **OPTIONS, strategy="ps:shards=1", checkpoint_dir=f"file:{tmp_path}")
+    first = session.run(data, partitions=1, epochs=2, checkpoint_every=20)
+    run = tos.resume(first.uri, data, epochs=200, spark=spark_context)
+    run.add_sink(watch)
+    for number, strategy in enumerate(("ps", "ps:shards=1")):
+        watch.mid_epoch(0)
+        run.swap_strategy(strategy)
+        watch.until(StrategySwapped, count=number + 1)
+    watch.mid_epoch(0)
+    run.stop()
+    run.wait(60)
+    (table,) = run.parameters().values()
+    assert table.sum() == run.status.samples * WIDTH
+    assert table.max() - table.min() <= 1
+    assert table.min() >= 2
+
+
 @pytest.mark.parametrize("victim", ["worker", "shard"])
 def test_each_row_counts_once_whoever_dies(train: Train, victim: str) -> None:
     killed, made = list[int](), list[tos.Run]()
@@ -115,9 +145,8 @@ def test_each_row_counts_once_whoever_dies(train: Train, victim: str) -> None:
             killed.append((members if victim == "worker" else shards)[0].pid)
             os.kill(killed[0], signal.SIGKILL)
 
-    model = visits()
-    data = np.random.default_rng(0).permutation(ROWS).astype(np.int32), np.zeros((ROWS, 1), "f4")
-    run = train(model, **OPTIONS, strategy="ps:shards=1").start(data, partitions=1, epochs=3)
+    session = train(visits(), **OPTIONS, strategy="ps:shards=1")
+    run = session.start(_once(), partitions=1, epochs=3)
     made.append(run)
     run.add_sink(kill_once)
     run.wait(120)
