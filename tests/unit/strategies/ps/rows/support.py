@@ -18,6 +18,7 @@ from tos_notebook.coordination.server import WorkerHandler
 from tos_notebook.coordination.settings import Settings
 from tos_notebook.data.arrays import ArraySource
 from tos_notebook.layout import Layout, ParameterSpec
+from tos_notebook.steering.sync import as_sync
 from tos_notebook.strategies.base import TrainerSetup
 from tos_notebook.strategies.ps.settings import ServerSettings
 from tos_notebook.strategies.ps.strategy import ParameterServer
@@ -25,7 +26,7 @@ from tos_notebook.testing.side_threads import SideThreads
 from tos_notebook.transport.auth import new_secret
 from tos_notebook.transport.client import ChannelConnection
 from tos_notebook.transport.inproc import InprocListener, connect_inproc
-from tos_notebook.wire.messages import Loaded, Poll
+from tos_notebook.wire.messages import Directive, Loaded, Poll
 from tos_notebook.worker.exchange import WorkerContext
 
 ROWS, WIDTH = 24, 3
@@ -49,11 +50,17 @@ class Bench:
     """A run, and workers of it in this thread; memory is shared or not, or there are shards."""
 
     def __init__(
-        self, combiner: str | Combiner, by_row: bool, codec: str = "fp32", shards: int = 0
+        self,
+        combiner: str | Combiner,
+        by_row: bool,
+        codec: str = "fp32",
+        shards: int = 0,
+        sync: str = "asp",
     ) -> None:
         self.layout = layout(by_row)
         self.events: list[Any] = []
-        self._settings = Settings(ServerSettings(as_combiner(combiner), as_codecs(codec)), 1)
+        server = ServerSettings(as_combiner(combiner), as_codecs(codec))
+        self._settings = Settings(server, 1, as_sync(sync))
         random = np.random.default_rng(0)
         values = [random.random(s.shape).astype(s.dtype) for s in self.layout.specs]
         self._secret = new_secret()
@@ -78,6 +85,7 @@ class Bench:
         self.training.begin_span(ArraySource((np.ones(3000),), WORKERS), 0, 0)
         self.workers: dict[int, Any] = {}
         self.pushed: dict[int, int] = {}
+        self.waiting: set[int] = set()
         self._versions: dict[int, Any] = {}
         self._known: dict[int, int] = {}
         self._connections: list[ChannelConnection] = []
@@ -124,6 +132,15 @@ class Bench:
         if reply.settings is not None:
             worker.use(reply.settings)
         self.pushed[number] += 1
+        if reply.directive is Directive.WAIT:
+            self.waiting.add(number)
+
+    def go_on(self, number: int) -> None:
+        """Let a worker continue that had to wait for others, who have pushed by now."""
+        self.waiting.remove(number)
+        proceed = self.worker(number).poll(Poll(self._known[number]))
+        assert proceed.directive is Directive.GO
+        self._versions[number] = proceed.version or self._versions[number]
 
     @property
     def center(self) -> dict[str, Array]:
@@ -142,9 +159,13 @@ class Bench:
 
 @contextmanager
 def bench(
-    combiner: str | Combiner, by_row: bool = True, codec: str = "fp32", shards: int = 0
+    combiner: str | Combiner,
+    by_row: bool = True,
+    codec: str = "fp32",
+    shards: int = 0,
+    sync: str = "asp",
 ) -> Iterator[Bench]:
-    with closing(Bench(combiner, by_row, codec, shards)) as made:
+    with closing(Bench(combiner, by_row, codec, shards, sync)) as made:
         yield made
 
 

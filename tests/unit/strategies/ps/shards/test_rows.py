@@ -16,10 +16,15 @@ from tests.unit.strategies.ps.rows.support import (
     change,
     equal,
 )
+from tests.unit.worker.support import push
 from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.combiners import EASGD, Combiner, DynSGD, FedAdam, FedAvg, as_combiner
+from tos_notebook.common.table_rows import TableRows
+from tos_notebook.errors import RemoteProtocolError
 from tos_notebook.events import MilestoneCommitted, UpdateSkipped
 from tos_notebook.steering.machine import Command
+from tos_notebook.strategies.ps.rows import payload
+from tos_notebook.wire.messages import Encoding
 
 SHARDS = st.integers(1, 4)
 
@@ -36,6 +41,38 @@ def test_changes_by_row_make_the_same_parameters_as_whole_ones_in_the_driver(
             rows.push(worker, change(seed, share))
             whole.push(worker, change(seed, share))
             assert equal(rows.adopted(worker), whole.adopted(worker))
+        assert equal(rows.center, whole.center)
+
+
+@pytest.mark.parametrize(
+    ("sync", "turns"), [("bsp", (0, 1, 2)), ("ssp:1", (0, 0, 1, 2, 1, 2))], ids=["bsp", "ssp:1"]
+)
+@pytest.mark.parametrize("combiner", ["fedavg", "downpour"])
+@settings(max_examples=3, deadline=None)
+@given(
+    shards=st.integers(1, 3),
+    rounds=st.lists(st.permutations(range(WORKERS)), min_size=1, max_size=3),
+)
+def test_workers_that_wait_get_the_rows_of_the_round(
+    combiner: str, sync: str, turns: tuple[int, ...], shards: int, rounds: list[list[int]]
+) -> None:
+    """They continue with the parameters of whole tables in the driver, to the bit."""
+    with (
+        bench(combiner, shards=shards, sync=sync) as rows,
+        bench(combiner, by_row=False, sync=sync) as whole,
+    ):
+        for worker in range(WORKERS):
+            for run in (rows, whole):
+                run.worker(worker)
+        for number, order in enumerate(rounds):
+            for run in (rows, whole):
+                for seed, turn in enumerate(turns):
+                    run.push(order[turn], change(10 * number + seed, 0.1))
+                assert run.waiting
+                for worker in sorted(run.waiting):
+                    run.go_on(worker)
+            for worker in order:
+                assert equal(rows.adopted(worker), whole.adopted(worker))
         assert equal(rows.center, whole.center)
 
 
@@ -137,3 +174,38 @@ def test_an_update_that_is_not_finite_is_left_out(share: float) -> None:
         assert np.isfinite(rows.center["users"]).all()
         rows.push(0, change(6, 0.1))
         assert equal(rows.adopted(0), rows.center)
+
+
+@pytest.mark.parametrize("ids", [[3, 3], [4, 1], [1, 24], [2**32 - 1, 2**32 - 1]])
+def test_rows_that_a_shard_does_not_have_are_refused_and_change_nothing(ids: list[int]) -> None:
+    with bench("downpour", shards=1) as rows:
+        worker, before = rows.worker(0), rows.center
+        (link,) = worker._links
+        layout = link.part.layout
+        users = TableRows(np.array([1, 2]), np.ones((2, WIDTH), np.float32))
+        items = TableRows(np.array([], np.int64), np.ones((0, 5)))
+        sent = payload.pack(layout, layout.allocate(), [users, items], shared=False)
+        at = sent.tobytes().index(np.array([1, 2], np.uint32).tobytes())
+        sent[at : at + 8].view(np.uint32)[:] = ids
+        with pytest.raises(RemoteProtocolError, match="ascending order, each below 24"):
+            link._connection.request(push(0), sent)
+        assert equal(rows.center, before)
+        rows.push(1, change(1, 0.1))
+        assert equal(rows.adopted(1), rows.center)
+
+
+@pytest.mark.parametrize("nbytes", [0, 64, 10_000])
+def test_a_push_that_is_no_rows_is_refused_and_changes_nothing(nbytes: int) -> None:
+    with bench("downpour", shards=2) as rows:
+        worker, before = rows.worker(0), rows.center
+        for link in worker._links:
+            with pytest.raises(RemoteProtocolError, match=r"rows of \d tables|at most"):
+                link._connection.request(push(0), bytes([255]) * nbytes)
+        assert equal(rows.center, before)
+
+
+def test_a_shard_expects_rows_as_they_are() -> None:
+    with bench("downpour", shards=1) as rows:
+        (link,) = rows.worker(0)._links
+        with pytest.raises(RemoteProtocolError, match="expected 'fp32' where tables"):
+            link.ask(Encoding("delta", "int8", by_row=True))
