@@ -27,8 +27,9 @@ ANSWER = 120.0
 WRITE = 600.0
 """Seconds for shards to write their parts of a checkpoint."""
 
-_FIRST_LOOK, _LAST_LOOK = 0.01, 0.5
-"""Seconds between two questions whether they have."""
+_FIRST_LOOK, _LAST_LOOK, _LATER = 0.01, 0.5, 1.25
+"""Seconds between two questions whether they have, and the factor from one to the next: what is
+asked late is late by a quarter at most."""
 
 
 class Held(NamedTuple):
@@ -211,7 +212,7 @@ class ShardedCopy:
             # Without the lock: others give orders meanwhile.
             with group.changed:
                 group.changed.wait_for(lambda: group.over, look)
-            look = min(2 * look, _LAST_LOOK)
+            look = min(_LATER * look, _LAST_LOOK)
 
     def fetch(self) -> Copied:
         """See `CopyApart.fetch`."""
