@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any, TypeVar, cast
 
+from .cluster.connect import connect
 from .cluster.executors import active_context
 from .common.checks import refuse_unknown
 from .common.console import is_noninteractive
@@ -135,9 +136,11 @@ def fit(
     if verbose and not live:
         given["sinks"] = (*given["sinks"], ProgressLine(sys.stdout))
     if verbose and spark is None and active_context() is None:
-        # It takes seconds, in which nothing else would be said.
-        sys.stdout.write("Starting Spark ...\n")
-        sys.stdout.flush()
+        # What comes before the run takes seconds, in which nothing else would be said.
+        model = model if is_unbuilt(model) else capture(model)
+        _say("Starting Spark ...")
+        spark = connect(warm_up=False)
+        _say("Spark has started. The model is traced, and the first rows are read ...")
     run = train_once(spark, model, settings, data, given)
     if verbose and live:
         run.show()
@@ -147,6 +150,11 @@ def fit(
             # There is no view before the end.
             run.show()
     return run
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 def _checked(
