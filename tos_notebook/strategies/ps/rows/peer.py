@@ -58,6 +58,8 @@ class RowPeerExchange(PeerExchange):
                 rows.forget()
             return super().receive_into(message, nbytes)
         self._settings = settings
+        # What it knows of the worker is of no use later: whole tables begin as with a new worker.
+        self._replica = None
         if isinstance(message, Push):
             return rows.receive_into(nbytes)
         if nbytes:

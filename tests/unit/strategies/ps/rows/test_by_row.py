@@ -137,9 +137,11 @@ def test_a_swap_of_the_combiner_leaves_no_worker_behind(other: str) -> None:
 
 
 @pytest.mark.usefixtures("memory")
-def test_a_swap_of_the_codec_leaves_no_worker_behind() -> None:
+@pytest.mark.parametrize("codecs", ["fp32 int8 topk:0.3+ef fp32", "int8 fp32 int8 fp32"])
+def test_a_swap_of_the_codec_leaves_no_worker_behind(codecs: str) -> None:
+    """Nor one to a codec that was used before, whose replies were differences to what was then."""
     with bench("dynsgd") as rows:
-        for codec in ("fp32", "int8", "topk:0.3+ef", "fp32"):
+        for codec in codecs.split():
             rows.training.change_settings(Command.SET, "", codec=as_codecs(codec))
             for seed in range(6):
                 rows.push(seed % 2, change(seed, 0.1))
