@@ -119,10 +119,10 @@ class ToShards(ToDriver):
         assert isinstance(proceed, Proceed)
         if proceed.version is None:
             return proceed.directive, None
-        generation, least, places = shards_in(received)
+        generation, least, places, workers = shards_in(received)
         _, _, secret, _ = self._address
         if not self._links:
-            attach = Attach(generation, self._number, self._number, 0, 0)
+            attach = Attach(generation, self._number, self._number, 0, 0, workers)
             for host, port, fingerprint in places:
                 link = connect_tcp(host, port, secret, fingerprint, END, answer_timeout=END)
                 self._links.append(link)

@@ -184,7 +184,7 @@ class World:
         shards = (
             Serving("token", 0, "127.0.0.1", 4000, "", 1),
             Done(0, 0, "", "", 500, 2048, 8, 8),
-            Attach("generation", 0, 0, 0, 0),
+            Attach("generation", 0, 0, 0, 0, 1),
             Encoding("delta", "fp32", by_row=False),
             Collect(0, 0, merge=True, give=True, version=0, workers=1),
         )

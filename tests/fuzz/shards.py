@@ -33,7 +33,7 @@ from tos_notebook.strategies.ps.rows.update import RowUpdate
 from tos_notebook.strategies.ps.shards.peer import ShardHandler
 from tos_notebook.strategies.ps.shards.rows import RowShardLink
 from tos_notebook.strategies.ps.shards.slices import Slice, slices, stripe_lengths
-from tos_notebook.strategies.ps.shards.staging import Staging
+from tos_notebook.strategies.ps.shards.staging import Reached, Staging
 from tos_notebook.strategies.ps.stripes import Lengths
 from tos_notebook.strategies.ps.updates import Updates
 from tos_notebook.transport.client import ChannelConnection
@@ -95,7 +95,7 @@ class ShardWorld:
         connection = ChannelConnection(Tap(listener.accept(10.0), self.requests, []))
         rows, updates, link = _worker(self._part)
         link._connection = connection
-        link.ask(Attach(TOKEN, 0, 1, 0, 0))
+        link.ask(Attach(TOKEN, 0, 1, 0, 0, 1))
         link.ask(Encoding("delta", "fp32", by_row=True))
         for number in range(4):
             if number == 3:
@@ -120,7 +120,7 @@ class ShardWorld:
         for vector in self._layout.vectors(initial):
             vector[...] = np.arange(1, 1 + vector.size)
         staging = Staging(RowCenter(self._layout, initial, Downpour(), Lengths(64, 64)))
-        staging.attach(OTHER, 1, (0, 0))
+        staging.attach(OTHER, 1, Reached((0, 0), 1))
         tables = []
         for segment in self._layout.tables:
             assert segment.table is not None

@@ -46,7 +46,7 @@ class MilestoneCounter:
     version : callable
         Returns how many milestones count.
     count : callable
-        Counts one.
+        Counts one, of so many active workers.
     not_finite : callable
         Returns the error of a milestone that is not finite.
     skips : bool
@@ -57,7 +57,7 @@ class MilestoneCounter:
 
     reports: Reports
     version: Callable[[], int]
-    count: Callable[[Member, Push], Counted]
+    count: Callable[[Member, Push, int], Counted]
     not_finite: Callable[[], NonFiniteUpdate]
     skips: bool = False
     tear: Callable[[], object] = lambda: None
@@ -81,7 +81,7 @@ class MilestoneCounter:
         merging, version = status == "committed", self.version()
         try:
             if merging and message.finite:
-                counted = self.count(member, message)
+                counted = self.count(member, message, workers)
                 version = counted.version
                 self.reports.merged(member, message, *counted, workers)
             elif merging:

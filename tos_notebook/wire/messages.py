@@ -281,7 +281,8 @@ class Order:
 class Attach:
     """A worker opens its partition at a shard; all before this push count.
 
-    `generation` is what the driver has named to it.
+    `generation` is what the driver has named to it. `workers` were active when the push before was
+    counted.
     """
 
     generation: Name
@@ -289,6 +290,7 @@ class Attach:
     task: Token
     epoch: Count
     sequence: Count
+    workers: Count
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class Counting:
         """See `peer.Counter.push`."""
         return self._counter.push(member, message).reply
 
-    def _count(self, member: Member, message: Push) -> Counted:
+    def _count(self, member: Member, message: Push, workers: int) -> Counted:
         # Others change the variables between this worker's steps, and nobody counts that.
         return Counted(self._parameters.count(), None)
 

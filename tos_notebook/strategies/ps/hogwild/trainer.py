@@ -49,7 +49,7 @@ class HogwildTrainer:
             self._skips,
         )
 
-    def _count(self, member: Member, message: Push) -> Counted:
+    def _count(self, member: Member, message: Push, workers: int) -> Counted:
         version, nbytes = self.parameters.count(), self.parameters.layout.nbytes
         return Counted(version, version - 1 - message.base_version, (nbytes, nbytes))
 

@@ -19,7 +19,7 @@ from ....wire.messages import Answer, Awaiting, Directive, Poll, Push, Ready
 from ...base import NonFinite
 from .exchange import TRAFFIC
 from .group import Group
-from .staging import Place
+from .staging import Place, Reached
 
 NOT_FINITE = "The update holds NaN or infinity."
 
@@ -41,26 +41,31 @@ class Commits:
         self.version = 0
         self.group: Group | None = None
         self.generation = ""
-        self._reached: dict[int, Place] = {}
+        self._reached: dict[int, Reached] = {}
         self._lock = threading.Lock()
 
-    def add(self, partition: int, place: Place) -> int:
-        """Count a push; return the version that it makes."""
+    def add(self, partition: int, place: Place, workers: int) -> int:
+        """Count a push of so many active workers; return the version that it makes."""
         with self._lock:
             self.version += 1
-            self._reached[partition] = (place[0], place[1] + 1)
+            self._reached[partition] = Reached((place[0], place[1] + 1), workers)
             return self.version
 
     @contextmanager
-    def held(self) -> Iterator[list[tuple[int, int, int]]]:
-        """Count nothing inside; return the place behind the last push of each partition."""
+    def held(self) -> Iterator[list[tuple[int, int, int, int]]]:
+        """Count nothing inside; yield how far each partition is: see `Reached`."""
         with self._lock:
-            yield [(partition, *place) for partition, place in self._reached.items()]
+            yield [(partition, *at.place, at.workers) for partition, at in self._reached.items()]
 
-    def named(self) -> tuple[int, str, Group | None]:
-        """Return the version, the generation and the shards, as of one moment."""
+    def named(self, partition: int) -> tuple[int, str, Group | None, int]:
+        """Return the version, the generation and the shards, as of one moment.
+
+        Also how many workers were active when the partition's last push was counted.
+        """
         with self._lock:
-            return self.version, self.generation, self.group
+            last = self._reached.get(partition)
+            workers = 1 if last is None else last.workers
+            return self.version, self.generation, self.group, workers
 
     def restart(self, version: int, group: Group | None, generation: str) -> None:
         """Count from a version on, with other shards, which no worker knows yet."""
@@ -131,19 +136,21 @@ class CommitExchange:
         told = json.dumps([workers, least]).encode()
         return reply._replace(version=max(reply.version, least)), told
 
-    def _count(self, member: Member, message: Push) -> Counted:
-        version = self._commits.add(member.partition, (message.epoch, message.sequence))
+    def _count(self, member: Member, message: Push, workers: int) -> Counted:
+        place = message.epoch, message.sequence
+        version = self._commits.add(member.partition, place, workers)
         staleness = version - 1 - message.base_version
         return Counted(version, staleness, TRAFFIC.unpack(self._traffic))
 
     def poll(self, member: Member, message: Poll) -> tuple[Answer, BytesLike | None]:
         """See `WorkerExchange.poll`; the payload names the shards."""
         proceed = self._requests.poll(member, message)
-        version, generation, group = self._commits.named()
+        version, generation, group, workers = self._commits.named(member.partition)
         if proceed.directive is not Directive.GO or group is None:
             return proceed, None
         shards = [[m.host, m.port, m.fingerprint] for m in group.members()]
-        named = json.dumps([generation, version if self._reports.bounded else 0, shards])
+        least = version if self._reports.bounded else 0
+        named = json.dumps([generation, least, shards, workers])
         return replace(proceed, version=version), named.encode()
 
     def form(self, member: Member, message: Ready | Awaiting) -> NoReturn:

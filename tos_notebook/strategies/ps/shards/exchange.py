@@ -11,7 +11,7 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ....archive.runner import Runner, Trained
 from ....common.arrays import Array
@@ -179,30 +179,31 @@ class ShardedExchange:
         proceed = expect(Proceed, answer, message)
         if proceed.version is None:
             return proceed
-        generation, least, places = shards_in(received)
-        self._attach(generation, places)
-        if self._owing and not self._collect(Collect(0, 0, False, True, least, 0)):
+        named = shards_in(received)
+        self._attach(named)
+        if self._owing and not self._collect(Collect(0, 0, False, True, named.least, 0)):
             return Proceed(Directive.WAIT, proceed.settings_version, proceed.settings)
         return proceed
 
-    def _attach(self, generation: str, places: Sequence[Place]) -> None:
-        if generation == self._generation:
+    def _attach(self, named: Shards) -> None:
+        if named.generation == self._generation:
             return
-        if self._generation or len(places) != len(self._links):
+        if self._generation or len(named.places) != len(self._links):
             raise ClusterUnreachable(
                 f"Expected {len(self._links)} shards of one generation, got others: they were "
                 "lost, and the worker starts again."
             )
         join, secret = self._join, self._context.secret
-        attach = Attach(generation, join.partition, join.task, *self._begun)
-        both = zip(self._links, places, strict=True)
+        whose = join.partition, join.task
+        attach = Attach(named.generation, *whose, *self._begun, named.workers)
+        both = zip(self._links, named.places, strict=True)
         opening = [
             self._threads.submit(link.attach, place, secret, attach, self._encoding)
             for link, place in both
         ]
         for each in opening:
             each.result()
-        self._generation = generation
+        self._generation = named.generation
 
     def _collect(self, message: Collect) -> bool:
         """Collect from all shards; return whether all that was asked for has come."""
@@ -235,8 +236,19 @@ def _numbers(received: memoryview | None) -> tuple[int, int]:
     return found[0], found[1]
 
 
-def shards_in(received: memoryview | None) -> tuple[str, int, list[Place]]:
-    """Return the generation of shards, the version that parameters must have, and the addresses.
+class Shards(NamedTuple):
+    """What the driver says of the shards."""
+
+    generation: str
+    least: int
+    """The version that parameters must have."""
+    places: list[Place]
+    workers: int
+    """Active ones when the last push of the worker's partition was counted."""
+
+
+def shards_in(received: memoryview | None) -> Shards:
+    """Return what the driver says of the shards.
 
     Raises
     ------
@@ -244,9 +256,9 @@ def shards_in(received: memoryview | None) -> tuple[str, int, list[Place]]:
         The driver has sent something else.
     """
     try:
-        generation, least, places = _list(received)
+        generation, least, places, workers = _list(received)
         found = [Place(str(h), int(p), bytes.fromhex(f) or None) for h, p, f in places]
-        return str(generation), int(least), found
+        return Shards(str(generation), int(least), found, int(workers))
     except (TypeError, ValueError) as error:
         raise RemoteProtocolError(f"Expected the addresses of shards: {error}.") from error
 

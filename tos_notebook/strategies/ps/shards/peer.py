@@ -12,7 +12,7 @@ from ....wire.messages import Answer, Attach, Collect, Directive, Encoding, Proc
 from .. import push as ps
 from ..peer_replica import PeerReplica
 from ..rows.peer_replica import RowPeerReplica
-from .staging import Staging
+from .staging import Reached, Staging
 
 PUSHES = get_args(Pushes)
 
@@ -84,8 +84,8 @@ class ShardHandler:
     def _attach(self, message: Attach) -> Proceed:
         if message.generation != self._token:
             raise SessionClosed("The shard belongs to another run, or to an earlier attempt.")
-        place = message.epoch, message.sequence
-        self._staging.attach(message.partition, message.task, place)
+        reached = Reached((message.epoch, message.sequence), message.workers)
+        self._staging.attach(message.partition, message.task, reached)
         self._replica, self._holds = None, False
         self._partition, self._task = message.partition, message.task
         return _go()

@@ -30,7 +30,7 @@ from ..rows.center import RowCenter
 from ..stripes import Lengths
 from . import parcel
 from .peer import ShardHandler
-from .staging import Staging
+from .staging import Reached, Staging
 from .writing import PartWriting
 
 END = 5.0
@@ -136,7 +136,7 @@ class Shard:
         self.staging.center.swap(rebuild(value, MADE))
 
     def _copy(self, value: Any, arrays: list[Array]) -> None:
-        self.staging.resolve({partition: (e, s) for partition, e, s in value["reached"]})
+        self.staging.resolve({p: Reached((e, s), workers) for p, e, s, workers in value["reached"]})
         center = self.staging.center
         copied = center.snapshot() if value["state"] else Copied(*center.read(), {}, [])
         self._copies[value["copy"]] = copied

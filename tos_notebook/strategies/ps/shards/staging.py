@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from ....common.arrays import Buffer
 from ....errors import RemoteProtocolError, SessionClosed
@@ -19,6 +20,15 @@ from .traffic import Traffic
 
 Place = tuple[int, int]
 """Epoch and sequence of a push."""
+
+
+class Reached(NamedTuple):
+    """How far a partition is that the driver counts."""
+
+    place: Place
+    """That behind its last push that counts."""
+    workers: int
+    """Active ones when that was counted: rules of rounds divide by them."""
 
 
 class _Staged:
@@ -51,14 +61,14 @@ class Staging:
         self._owners: dict[int, int] = {}
         self._staged: dict[int, _Staged] = {}
 
-    def attach(self, partition: int, task: int, place: Place) -> None:
+    def attach(self, partition: int, task: int, reached: Reached) -> None:
         """Give a partition to a task, and settle what the one before has left.
 
         Parameters
         ----------
         partition, task : int
-        place : tuple of int
-            Of its first push: all before count.
+        reached : Reached
+            Behind all that counts.
 
         Raises
         ------
@@ -72,9 +82,9 @@ class Staging:
             left = self._staged.get(partition)
         if left is None:
             return
-        if left.place < place:
+        if left.place < reached.place:
             # It stays in its place meanwhile, where who makes a copy waits for it.
-            self._merge(left)
+            self._merge(left, reached.workers)
         with self._changed:
             if self._staged.get(partition) is left:
                 del self._staged[partition]
@@ -138,22 +148,22 @@ class Staging:
             self._require(partition, task)
             self._staged.pop(partition, None)
 
-    def resolve(self, reached: Mapping[int, Place]) -> None:
+    def resolve(self, reached: Mapping[int, Reached]) -> None:
         """Merge all updates that count by now.
 
         Parameters
         ----------
         reached : mapping of int
-            Of each partition, the place behind its last push that counts.
+            Each partition that has a push which counts.
         """
         with self._changed:
             due = [
-                staged
+                (staged, reached[partition].workers)
                 for partition, staged in self._staged.items()
-                if staged.place < reached.get(partition, staged.place)
+                if partition in reached and staged.place < reached[partition].place
             ]
-        for staged in due:
-            self._merge(staged)
+        for staged, workers in due:
+            self._merge(staged, workers)
 
     def owns(self, partition: int, task: int) -> bool:
         """Return whether a task has a partition."""
@@ -164,10 +174,10 @@ class Staging:
         with self._changed:
             return self._changed.wait_for(lambda: self.center.version >= version, timeout)
 
-    def _merge(self, staged: _Staged, workers: int | None = None) -> int:
+    def _merge(self, staged: _Staged, workers: int) -> int:
         with staged.lock:
             if staged.version is None:
-                push = staged.push if workers is None else staged.push._replace(workers=workers)
+                push = staged.push._replace(workers=workers)
                 try:
                     staged.version = self.center.merge(staged.update, push).version
                 except Exception as error:

@@ -50,7 +50,7 @@ class Shard:
         self.connection: ChannelConnection = connect_tcp(
             "127.0.0.1", self.listener.address.port, secret, self.listener.fingerprint
         )
-        self.connection.request(Attach("run", 0, 1, 0, 0))
+        self.connection.request(Attach("run", 0, 1, 0, 0, 1))
         self.connection.request(Encoding("delta", "fp32", by_row=False))
         self.pushes = 0
 

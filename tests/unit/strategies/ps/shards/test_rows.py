@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -156,6 +158,28 @@ def test_another_number_of_shards_continues_in_the_middle_of_a_round(
             assert run.trainer.parameters.version == copied.version + 4
     assert equal(*found)
     assert not equal(found[0], run.layout.tensors(copied.center))
+
+
+@pytest.mark.parametrize("by_row", [True, False])
+@pytest.mark.parametrize("combiner", ["fedavg", "delayednesterov", "easgd", "mean"])
+def test_a_copy_before_an_update_is_merged_changes_nothing(combiner: str, by_row: bool) -> None:
+    """It has the update merged first, as one of all active workers, as its worker would have."""
+    with bench(combiner, by_row, shards=2) as rows, bench(combiner, by_row) as plain:
+        for run in rows, plain:
+            for number in range(WORKERS):
+                run.worker(number)
+        for number in range(WORKERS):
+            worker = rows.worker(number)
+
+            def collect(message: Any, then: Any = worker._collect) -> bool:
+                rows.trainer.snapshot(lambda: None)
+                return bool(then(message))
+
+            worker._collect = collect
+        for seed in range(5):
+            rows.push(seed % WORKERS, change(seed, 0.1))
+            plain.push(seed % WORKERS, change(seed, 0.1))
+        assert equal(rows.center, plain.center)
 
 
 @pytest.mark.parametrize("share", [0.1, 1.0])

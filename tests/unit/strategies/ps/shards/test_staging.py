@@ -8,18 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.long import examples
-from tos_notebook.combiners import Downpour
+from tos_notebook.combiners import Downpour, FedAvg
 from tos_notebook.common.table_rows import TableRows
 from tos_notebook.errors import RemoteProtocolError, SessionClosed
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.strategies.ps.push import Push
 from tos_notebook.strategies.ps.rows.center import RowCenter
 from tos_notebook.strategies.ps.rows.update import RowUpdate
-from tos_notebook.strategies.ps.shards.staging import Staging
+from tos_notebook.strategies.ps.shards.staging import Reached, Staging
 
 LAYOUT = Layout([ParameterSpec("total", (), "float64")])
 ROWS = 5
 TABLE = Layout([*LAYOUT.specs, ParameterSpec("rows", (ROWS, 2), "float64", by_row=True)])
+
+BEGIN = Reached((0, 0), 1)
 
 DEATHS = ("never", "before", "staged", "counted", "merged")
 """Where a worker dies: before the last shard has its update, before or after the driver counts it,
@@ -64,7 +66,7 @@ class Cluster:
         """Begin the next attempt."""
         self.task += 1
         for shard in self.shards:
-            shard.attach(0, self.task, (0, self.counted))
+            shard.attach(0, self.task, Reached((0, self.counted), 1))
 
     def milestone(self, death: str) -> None:
         """Train a batch, as far as the worker lives."""
@@ -97,7 +99,7 @@ def test_every_batch_that_counts_is_in_every_shard_once(
     cluster.milestone("counted" if last_attempt else "staged")
     for shard in cluster.shards:
         # As before a copy, or the end of a run.
-        shard.resolve({0: (0, cluster.counted)})
+        shard.resolve({0: Reached((0, cluster.counted), 1)})
     assert [_total(shard) for shard in cluster.shards] == [cluster.counted] * shards
     assert [shard.center.version for shard in cluster.shards] == [cluster.counted] * shards
     if by_row:
@@ -109,16 +111,33 @@ def test_every_batch_that_counts_is_in_every_shard_once(
 
 def test_an_update_that_was_merged_for_a_copy_is_not_merged_again() -> None:
     staging = _staging()
-    staging.attach(0, 1, (0, 0))
+    staging.attach(0, 1, BEGIN)
     _stage(staging, 1, (0, 0))
-    staging.resolve({0: (0, 1)})
+    staging.resolve({0: Reached((0, 1), 1)})
     assert staging.merge(0, 1, (0, 0), 1) == 1
     assert _total(staging) == 1.0
 
 
+@pytest.mark.parametrize("settled", ["by its worker", "for a copy", "for the next attempt"])
+def test_a_rule_of_rounds_knows_the_workers_whoever_has_an_update_merged(settled: str) -> None:
+    """Else each copy in memory would end rounds early, or let one worker move all parameters."""
+    staging = Staging(RowCenter(LAYOUT, LAYOUT.allocate(), FedAvg()))
+    staging.attach(0, 1, BEGIN)
+    _stage(staging, 1, (0, 0))
+    if settled == "by its worker":
+        staging.merge(0, 1, (0, 0), 4)
+    elif settled == "for a copy":
+        staging.resolve({0: Reached((0, 1), 4)})
+    else:
+        staging.attach(0, 2, Reached((0, 1), 4))
+    assert staging.center.version == 1
+    # The round of four workers is not over.
+    assert _total(staging) == 0.0
+
+
 def test_an_update_that_the_driver_leaves_out_is_forgotten() -> None:
     staging = _staging()
-    staging.attach(0, 1, (0, 0))
+    staging.attach(0, 1, BEGIN)
     _stage(staging, 1, (0, 0))
     staging.withdraw(0, 1)
     _stage(staging, 1, (0, 1), 5.0)
@@ -128,7 +147,7 @@ def test_an_update_that_the_driver_leaves_out_is_forgotten() -> None:
 
 def test_a_second_update_waits_until_the_first_is_settled() -> None:
     staging = _staging()
-    staging.attach(0, 1, (0, 0))
+    staging.attach(0, 1, BEGIN)
     _stage(staging, 1, (0, 0))
     with pytest.raises(RemoteProtocolError, match="merged or withdrawn first"):
         _stage(staging, 1, (0, 1))
@@ -136,9 +155,9 @@ def test_a_second_update_waits_until_the_first_is_settled() -> None:
 
 def test_an_earlier_attempt_can_do_nothing_any_more() -> None:
     staging = _staging()
-    staging.attach(0, 2, (0, 0))
+    staging.attach(0, 2, BEGIN)
     with pytest.raises(SessionClosed, match="a later attempt"):
-        staging.attach(0, 1, (0, 0))
+        staging.attach(0, 1, BEGIN)
     with pytest.raises(SessionClosed, match="a later attempt"):
         _stage(staging, 1, (0, 0))
     with pytest.raises(SessionClosed, match="a later attempt"):
@@ -147,7 +166,7 @@ def test_an_earlier_attempt_can_do_nothing_any_more() -> None:
 
 def test_what_cannot_be_merged_is_kept_as_the_reason() -> None:
     staging = _staging()
-    staging.attach(0, 1, (0, 0))
+    staging.attach(0, 1, BEGIN)
     _stage(staging, 1, (0, 0), float(np.finfo(np.float64).max))
     staging.merge(0, 1, (0, 0), 1)
     _stage(staging, 1, (0, 1), float(np.finfo(np.float64).max))
