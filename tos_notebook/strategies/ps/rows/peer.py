@@ -51,7 +51,9 @@ class RowPeerExchange(PeerExchange):
     def receive_into(self, message: Push | Poll, nbytes: int) -> memoryview | None:
         """See `PeerExchange.receive_into`."""
         settings, rows = self._reports.find_settings(message.settings_version), self._rows
-        self._by_row = settings is not None and settings.strategy.by_row
+        # A superseded attempt may name some that are forgotten; it sends as before.
+        if settings is not None:
+            self._by_row = settings.strategy.by_row
         if not self._by_row or rows is None:
             if rows is not None:
                 self._replica = self._replica or PeerReplica(self._layout, self._segment)

@@ -98,18 +98,22 @@ class Bench:
     def worker(self, number: int) -> Any:
         """Return a worker's side, which joins if it has not."""
         if number not in self.workers:
-            connection = connect_inproc(self.listener)
-            self._connections.append(connection)
-            context = WorkerContext(join(number, number), self._secret)
-            made = self._exchange(connection, self.layout, context)
-            self.workers[number] = made
-            joined = made.join(join(number, number))
-            made.use(joined.settings)
-            self._known[number] = joined.settings_version
-            connection.request(Loaded(1000, "0" * 32, streamed=False))
-            self._versions[number] = made.poll(Poll(joined.settings_version)).version
-            self.pushed[number] = 0
+            self.attempt(number, number)
         return self.workers[number]
+
+    def attempt(self, number: int, task: int) -> None:
+        """Let a worker join, perhaps in the place of an earlier attempt."""
+        connection = connect_inproc(self.listener)
+        self._connections.append(connection)
+        context = WorkerContext(join(number, task), self._secret)
+        made = self._exchange(connection, self.layout, context)
+        self.workers[number] = made
+        joined = made.join(join(number, task))
+        made.use(joined.settings)
+        self._known[number] = joined.settings_version
+        connection.request(Loaded(1000, "0" * 32, streamed=False))
+        self._versions[number] = made.poll(Poll(joined.settings_version)).version
+        self.pushed[number] = joined.sequence
 
     def adopted(self, number: int) -> dict[str, Array]:
         return self.layout.tensors(self.worker(number)._updates.adopted)

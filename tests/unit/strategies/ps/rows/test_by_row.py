@@ -167,6 +167,20 @@ def test_a_run_continues_from_a_copy_in_the_middle_of_a_round(combiner: Combiner
             np.testing.assert_allclose(second.center[name], value, atol=1e-6)
 
 
+@pytest.mark.usefixtures("memory")
+def test_an_attempt_whose_settings_are_forgotten_hears_that_it_is_superseded() -> None:
+    """And not that its rows have the wrong length."""
+    with bench("dynsgd") as rows:
+        old = rows.worker(0)
+        rows.attempt(0, 7)
+        for name in ("downpour", "dynsgd", "downpour"):
+            rows.training.change_settings(Command.SET, "", combiner=as_combiner(name))
+            rows.push(0, change(0, 0.1))
+        adopted, moved = rows.layout.tensors(old._updates.adopted), change(1, 0.1)
+        old.write([b + moved[name].astype(b.dtype) for name, b in adopted.items()])
+        assert old.push(push(0, base_version=0), lambda: None).status == "superseded"
+
+
 def test_an_update_that_is_not_finite_is_left_out_and_named() -> None:
     """The worker continues with the center's rows, also with those that it has spoiled."""
     with bench("downpour") as rows:
