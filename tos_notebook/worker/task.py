@@ -19,10 +19,11 @@ from ..cluster.files import executor_folder, fetch_archive
 from ..cluster.gpus import claim_gpus
 from ..common.arrays import Array, Arrays
 from ..errors import ClusterUnreachable, TransportError, WorkerEnvironment
+from ..layout import Layout
 from ..runtime.loaded import Loaded
 from ..transport.auth import Secret
 from ..transport.base import LOOPBACK, Endpoint
-from ..transport.client import ChannelConnection
+from ..transport.client import MAX_PAYLOAD, ChannelConnection
 from ..wire.messages import Join
 from .chaos_effects import ChaosEffects
 from .exchange import ExchangeMaker, WorkerContext
@@ -70,9 +71,9 @@ class Task:
         """Train one partition; yield its number when it is done."""
         # Before the data's own TensorFlow operations.
         gpus = claim_gpus()
-        connection = self._connect()
+        runner = runner_of(self.program, self.plan.leg, self.cores, gpus)
+        connection = self._connect(runner.spec.layout)
         try:
-            runner = runner_of(self.program, self.plan.leg, self.cores, gpus)
             join = join_of(self.plan.run, partition)
             context = WorkerContext(
                 join, self.secret, executor_folder(), self._endpoint(connection), self.plan.leg
@@ -90,12 +91,14 @@ class Task:
         """Return where other workers connect: by the way on which this one reaches the server."""
         return replace(self.peers, host=connection.host, tls=self.fingerprint is not None)
 
-    def _connect(self) -> ChannelConnection:
+    def _connect(self, layout: Layout) -> ChannelConnection:
         from ..transport.dial import ANSWER, connect_tcp
 
-        address = self.host, self.port
+        to = self.host, self.port, self.secret, self.fingerprint
+        # All rows of a table may come at once, perhaps with their numbers.
+        most = max(MAX_PAYLOAD, 4 * layout.nbytes)
         try:
-            return connect_tcp(*address, self.secret, self.fingerprint, answer_timeout=ANSWER)
+            return connect_tcp(*to, max_payload=most, answer_timeout=ANSWER)
         except TransportError as error:
             raise ClusterUnreachable(
                 f"Executor host {socket.gethostname()} cannot reach the parameter server: {error}"

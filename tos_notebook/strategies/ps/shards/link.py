@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 from ....common.arrays import Buffer
 from ....errors import ClusterUnreachable, RemoteProtocolError, TransportError
-from ....transport.client import ChannelConnection
+from ....transport.client import MAX_PAYLOAD, ChannelConnection
 from ....transport.dial import ANSWER, connect_tcp
 from ....wire.messages import Attach, Collect, Encoding, Proceed, Push
 from ....worker.exchange import ask, expect
 from ..replica import Replica
+from ..rows import payload
 from ..updates import Updates
 from .slices import Slice
 
@@ -51,7 +52,10 @@ class ShardLink:
         """
         try:
             self._connection = connect_tcp(
-                *(place.host, place.port, secret, place.fingerprint), answer_timeout=ANSWER
+                *(place.host, place.port, secret, place.fingerprint),
+                # All rows of a table may come at once, perhaps with their numbers.
+                max_payload=max(MAX_PAYLOAD, payload.longest(self.part.layout, False)),
+                answer_timeout=ANSWER,
             )
         except TransportError as error:
             raise ClusterUnreachable(f"A worker cannot reach a shard: {error}") from error
@@ -64,11 +68,11 @@ class ShardLink:
 
     def stage(self, message: Push, updates: Updates) -> Push:
         """Leave the part of an update at the shard; return the push as it was sent."""
-        sent, payload = self._encode(message._replace(base_version=self.version), updates)
+        sent, update = self._encode(message._replace(base_version=self.version), updates)
         if sent.finite:
-            answer, _ = self._connected().request(sent, payload)
+            answer, _ = self._connected().request(sent, update)
             expect(Proceed, answer, sent)
-            self.moved[0] += len(payload)
+            self.moved[0] += len(update)
         return sent
 
     def _encode(self, message: Push, updates: Updates) -> tuple[Push, Buffer]:
