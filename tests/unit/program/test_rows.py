@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -11,7 +11,7 @@ import tensorflow as tf
 
 import tos_notebook as tos
 from tests.unit.program.support import Lone
-from tos_notebook.program.keras.embeddings import gathering
+from tos_notebook.program.keras.embeddings import _is_large, gathering
 
 ROWS, WIDTH, BATCH = 4000, 64, 16
 
@@ -103,3 +103,35 @@ def test_a_layer_reads_the_same_rows_while_a_step_is_traced(dtype: str) -> None:
         assert np.array_equal(layer(ids), expected)
         assert np.array_equal(layer.call(tf.constant([-1])), layer.embeddings[-1:])
     assert "call" not in vars(layer)
+
+
+class Normed(keras.layers.Embedding):
+    """Reads rows of length 1."""
+
+    @property
+    def embeddings(self) -> Any:
+        return keras.ops.normalize(self._embeddings)
+
+
+def test_a_layer_that_makes_its_table_of_a_variable_reads_what_it_makes() -> None:
+    pair = keras.Input((2,), dtype="int32")
+    made = keras.Model(pair, keras.layers.Dense(1)(Normed(ROWS, WIDTH)(pair[:, 0])))
+    made.compile("sgd", "mse")
+    layer, ids = made.layers[-2], tf.constant([0, 5])
+    expected = layer(ids)
+    with gathering(made):
+        assert np.array_equal(layer(ids), expected)
+    lone = Lone(tos.capture(made), *data(0))
+    vectors = lone.program.layout.vectors(lone.buffer)
+    # Its gradient is of all rows.
+    assert lone.runner.train_rows(vectors, [None], data(0), BATCH) is None
+
+
+def test_a_table_whose_rows_have_longer_numbers_than_are_sent_is_exchanged_whole() -> None:
+    class Weight(NamedTuple):
+        shape: tuple[int, int]
+        dtype: str = "float32"
+        trainable: bool = True
+
+    assert _is_large(Weight((1 << 32, 1)))
+    assert not _is_large(Weight(((1 << 32) + 1, 1)))

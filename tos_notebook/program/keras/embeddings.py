@@ -14,6 +14,9 @@ FEWEST_ROWS = 1024
 FEWEST_BYTES = 1_000_000
 """Of smaller tables, all rows are sent as fast as some."""
 
+MOST_ROWS = 1 << 32
+"""Numbers of rows are sent as u32."""
+
 
 def tables_in(model: Any, weights: Sequence[Any]) -> list[int]:
     """Return which weights are large tables of embeddings.
@@ -30,7 +33,8 @@ def tables_in(model: Any, weights: Sequence[Any]) -> list[int]:
 def _is_large(weight: Any) -> bool:
     rows, width = weight.shape
     nbytes = rows * width * tf.as_dtype(weight.dtype).size
-    return bool(weight.trainable and rows >= FEWEST_ROWS and nbytes >= FEWEST_BYTES)
+    many = FEWEST_ROWS <= rows <= MOST_ROWS
+    return bool(weight.trainable and many and nbytes >= FEWEST_BYTES)
 
 
 @contextmanager
@@ -65,7 +69,8 @@ def _gather(layer: Any, call: Any, inputs: Any) -> tf.Tensor:
     if not isinstance(inputs, tf.Tensor):
         return call(inputs)
     ids = inputs if inputs.dtype in (tf.int32, tf.int64) else tf.cast(inputs, tf.int32)
-    table = layer.embeddings.value
+    # That of a layer which makes its table of a variable, as by norms, is none.
+    table = getattr(layer.embeddings, "value", None)
     if not isinstance(table, tf.Variable):
         return call(inputs)
     ids = tf.where(ids < 0, ids + tf.cast(layer.input_dim, ids.dtype), ids)
