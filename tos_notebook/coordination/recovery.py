@@ -72,8 +72,14 @@ class Recovery:
             return
         if trainer.lost is not None:
             raise self._gone(trainer.lost)
+        before = self._cuts.latest
         self._cuts.forget()
-        self._ready(trainer)
+        try:
+            self._ready(trainer)
+        except TosError:
+            # The run cannot continue, and ends with what it had.
+            self._cuts.latest = self._cuts.latest or before
+            raise
 
     def bring_back(self, trainer: Trainer) -> str | None:
         """Return to the last copy, if parameters were lost since a job that was kept.

@@ -22,7 +22,8 @@ from tests.unit.worker.support import push
 from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.combiners import EASGD, Combiner, DynSGD, FedAdam, FedAvg, as_combiner
 from tos_notebook.common.table_rows import TableRows
-from tos_notebook.errors import RemoteProtocolError
+from tos_notebook.data.arrays import ArraySource
+from tos_notebook.errors import ClusterUnreachable, RemoteProtocolError
 from tos_notebook.events import MilestoneCommitted, UpdateSkipped
 from tos_notebook.steering.machine import Command
 from tos_notebook.strategies.ps.rows import payload
@@ -233,3 +234,23 @@ def test_a_shard_expects_rows_as_they_are() -> None:
         (link,) = rows.worker(0)._links
         with pytest.raises(RemoteProtocolError, match="expected 'fp32' where tables"):
             link.ask(Encoding("delta", "int8", by_row=True))
+
+
+def test_a_shard_that_is_found_gone_when_a_job_begins_takes_nothing_of_the_jobs_before() -> None:
+    """The run cannot begin the job, and ends with the copy from after the last one."""
+    with bench("dynsgd", shards=2) as run:
+        for seed in range(3):
+            run.push(seed, change(seed, 0.1))
+        run.training._recovery._cuts.copy()
+        expected, group = run.center, run.trainer.parameters._group
+
+        def vanish(*_: Any) -> Any:
+            group.lose(ClusterUnreachable("Shard 1 of the parameters was lost."))
+            raise group.error
+
+        group.command = vanish
+        with pytest.raises(ClusterUnreachable, match="Shard 1"):
+            run.training.begin_span(ArraySource((np.ones(3000),), WORKERS), 1, 1)
+        run.training.settle()
+        assert equal(run.center, expected)
+        assert "ended with the last copy" in str(run.training.error)
