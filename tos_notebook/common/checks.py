@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import wraps
 from inspect import Parameter, signature
 from numbers import Integral, Real
-from typing import Any, TypeVar, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 from ..errors import ConfigError
 
@@ -175,7 +175,7 @@ def with_known_options(function: Function, elsewhere: Elsewhere = lambda name: "
         if not given.keys() <= set(known):
             refuse_unknown(what, given, known, elsewhere)
         if len(args) > places:
-            raise ConfigError(_surplus(what, args[places:], named))
+            _refuse_surplus(what, args[places:], named)
         for name in needed - given.keys():
             raise ConfigError(
                 f"{what}: expected {name}=..., which has no default; got none. help({what}) says "
@@ -186,13 +186,15 @@ def with_known_options(function: Function, elsewhere: Elsewhere = lambda name: "
     return cast(Function, checked)
 
 
-def _surplus(what: str, values: Sequence[Any], named: Sequence[str]) -> str:
-    """Return what is wrong with values that have no name, and need one."""
+def _refuse_surplus(what: str, values: Sequence[Any], named: Sequence[str]) -> NoReturn:
+    """Refuse values that have no name, and need one."""
     got = f"got {', '.join(f'{value!r:.40}' for value in values)} without a name."
     if not named:
-        return f"{what}: expected fewer values; {got} help({what}) says what it takes."
+        raise ConfigError(f"{what}: expected fewer values; {got} help({what}) says what it takes.")
     example, takes = f"{what}({named[0]}={values[0]!r:.40})", ", ".join(named)
-    return f"{what}: expected options by name, such as {example}; {got} It takes {takes}."
+    raise ConfigError(
+        f"{what}: expected options by name, such as {example}; {got} It takes {takes}."
+    )
 
 
 Class = TypeVar("Class", bound=type)
