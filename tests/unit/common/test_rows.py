@@ -77,5 +77,5 @@ def test_strategies_are_a_table_and_still_a_list_of_dicts() -> None:
     assert [row["name"] for row in rows] == ["ps", "allreduce", "treeaggregate", "tensorflow"]
     assert rows[1]["defaults"]["algorithm"] == "auto"
     lines = repr(rows).splitlines()
-    assert lines[0].split() == ["name", "summary", "when", "defaults"]
+    assert lines[0].split() == ["name", "summary", "when", "defaults", "as_text"]
     assert max(map(len, lines)) <= WIDTH
