@@ -127,10 +127,11 @@ def test_a_swap_of_the_combiner_leaves_no_worker_behind(other: str) -> None:
             assert equal(rows.adopted(worker), rows.center)
 
 
-def test_a_swap_of_the_codec_leaves_no_worker_behind() -> None:
+@pytest.mark.parametrize("codecs", ["fp32 int8 topk:0.3+ef fp32", "int8 fp32 int8 fp32"])
+def test_a_swap_of_the_codec_leaves_no_worker_behind(codecs: str) -> None:
     """What updates have left out until then comes with the first one by row."""
     with bench("dynsgd", shards=3) as rows:
-        for codec in ("fp32", "int8", "topk:0.3+ef", "fp32"):
+        for codec in codecs.split():
             rows.training.change_settings(Command.SET, "", codec=as_codecs(codec))
             for seed in range(6):
                 rows.push(seed % 2, change(seed, 0.1))
