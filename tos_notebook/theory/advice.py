@@ -159,17 +159,20 @@ def together(
     nbytes: int,
     hosts: Sequence[int],
     servers: int = 1,
+    sent: int | None = None,
 ) -> Change:
     """Return what an algorithm among workers would bring instead of a parameter server.
 
     All wait for the slowest then. The bandwidth is that by which workers that do not wait for
     each other exchange as long as was measured; see `tos_notebook.theory.exchanges`. Parameters
-    are those of `among_workers`, and how many shards the parameter server has, or 1.
+    are those of `among_workers`, and how many shards the parameter server has, or 1. `sent` are the
+    bytes that a worker exchanges with it, where those are not all.
     """
+    sent = nbytes if sent is None else sent
     n, measured = sum(hosts), fmean(w.exchange for w in workers)
     busy = fmean(w.busy for w in workers)
-    alone = (measured - 2 * LATENCY - nbytes * GAMMA) / (2 * nbytes)
-    saturated = servers * (busy + measured) / (n * nbytes)
+    alone = (measured - 2 * LATENCY - sent * GAMMA) / (2 * sent)
+    saturated = servers * (busy + measured) / (n * sent)
     then = _reduction(algorithm, nbytes, hosts, max(0.0, min(alone, saturated)))
     slowest = max(w.busy for w in workers)
     later = [w._replace(exchange=then, wait=max(w.wait, slowest - w.busy)) for w in workers]

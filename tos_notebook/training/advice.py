@@ -31,6 +31,7 @@ from ..theory.advice import (
     without_waiting,
 )
 from .parts import RunParts
+from .sent import sent_bytes
 from .shared_cores import shared_cores
 
 LEAST = 20
@@ -133,7 +134,8 @@ class _Changes:
         if paces.remote and all_train and not settings.strategy.lockstep:
             to = f"strategy='allreduce:parameters/{settings.sync_interval}'"
             for name in AMONG_WORKERS:
-                yield together(workers, to, name, nbytes, paces.hosts, max(1, strategy.tasks))
+                servers, sent = max(1, strategy.tasks), sent_bytes(self.parts, paces)
+                yield together(workers, to, name, nbytes, paces.hosts, servers, sent)
 
     def _shards(
         self, paces: Paces, workers: Sequence[WorkerTimes], others: Sequence[Change]

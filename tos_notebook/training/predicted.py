@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from statistics import fmean
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from ..telemetry.pace import Paces
 from ..theory import BANDWIDTH, LATENCY, Gauge, gauges
 from ..theory.exchanges import SHARDS, Cluster, Cost
 from .parts import RunParts
+from .sent import sent_bytes
 from .shared_cores import shared_cores
 
 if TYPE_CHECKING:
@@ -64,7 +65,8 @@ def _of_exchanges(parts: RunParts, strategy: Strategy, paces: Paces) -> Iterator
     name, network = _name(parts, strategy), _network(paces)
     steps = _steps(name, paces)
     cluster, every = _cluster(parts, strategy, paces, steps), _interval(parts, name, steps)
-    way = None if cluster is None else cluster.way(name, every)
+    served = None if cluster is None else replace(cluster, nbytes=sent_bytes(parts, paces))
+    way = None if served is None else served.way(name, every)
     times = ("compute", "exchange", "wait")
     meanings = (
         "milliseconds of a batch in TensorFlow; predictions take it as measured",
@@ -108,15 +110,24 @@ def _of_exchanges(parts: RunParts, strategy: Strategy, paces: Paces) -> Iterator
         f"from so many on the {server} is the limit: over {network}",
     )
     # A batch of tree aggregation is a whole sample, which others do not have.
-    if cluster is not None and name != "treeaggregate":
-        yield from _others(cluster, name, every, most, SHARDS_TRIED if paces.remote else ())
+    if cluster is not None and served is not None and name != "treeaggregate":
+        shards = SHARDS_TRIED if paces.remote else ()
+        seldom = every if every > 1 else ParameterServer.sync_interval
+        # Only parameter servers exchange by row.
+        ways = [
+            by_row if by_row.name.startswith("ps") else whole
+            for by_row, whole in zip(
+                served.ways(seldom, shards), cluster.ways(seldom, shards), strict=True
+            )
+        ]
+        yield from _others(ways, cluster, name, every, most)
 
 
 def _others(
-    cluster: Cluster, name: str, every: int, most: float, shards: Sequence[int]
+    ways: Sequence[Cost], cluster: Cluster, name: str, every: int, most: float
 ) -> Iterator[Gauge]:
     """Yield how fast all would train by each of the other ways, batches being what they are."""
-    for way in cluster.ways(every if every > 1 else ParameterServer.sync_interval, shards):
+    for way in ways:
         present = (way.name, way.sync_interval) == (name, every)
         if not present and way.name != "treeaggregate":
             meaning = f"of all workers together, if they exchanged {_often(way.sync_interval)}"

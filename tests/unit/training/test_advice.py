@@ -34,6 +34,7 @@ class Facts:
         slots: int = 2,
         partitions: int = 2,
         combiner: Any = None,
+        tables: tuple[Any, ...] = (),
     ) -> None:
         self.strategy = ParameterServer() if strategy is None else strategy
         self.history = History()
@@ -43,7 +44,7 @@ class Facts:
         self.training.settings = Settings(
             own, sync_interval, self.strategy.default_sync if together else as_sync(sync)
         )
-        self.program = SimpleNamespace(layout=SimpleNamespace(nbytes=nbytes))
+        self.program = SimpleNamespace(layout=SimpleNamespace(nbytes=nbytes, tables=tables))
         self.source = SimpleNamespace(samples=samples, partitions=partitions)
         self.plan = SimpleNamespace(slots=slots)
         self.task = SimpleNamespace(host="driver", plan=SimpleNamespace(batch_size=10))
@@ -211,6 +212,14 @@ def test_a_parameter_server_whose_link_is_the_limit_advises_to_leave_the_driver_
     assert "about 3.0 times" in found
 
 
+def test_no_strategy_that_sends_whole_tables_is_advised_where_rows_fill_the_link() -> None:
+    """The same, but with a 500th of the bytes: all-reduce would send all of them."""
+    run = Facts(nbytes=100_000_000, tables=("users",))
+    few = {"bytes_up": 200_000, "bytes_down": 200_000}
+    run.tell(160, *({**half(0.9), "host": str(n)} for n in range(8)), workers=8, **few)
+    assert "allreduce" not in str(run.advice())
+
+
 def _apart(run: Facts, count: int, share: float, **common: Any) -> str:
     """Let so many workers on hosts of their own exchange for a share of their time."""
     run.tell(20 * count, *({**half(share), "host": str(n)} for n in range(count)), **common)
@@ -376,6 +385,19 @@ def test_a_run_with_shards_is_predicted_as_one_and_each_shards_link_is_measured(
     assert found.loc["shard's link (MB/s)", "measured"] == pytest.approx(80e-6, rel=0.05)
     assert "rows a second by ps:shards=4" in found.index
     assert "rows a second by ps:shards=2" not in found.index
+
+
+def test_a_run_that_exchanges_rows_is_predicted_by_the_bytes_of_these() -> None:
+    """Whole tables are what all-reduce would send."""
+    few, found = {"bytes_up": 200_000, "bytes_down": 200_000}, {}
+    for tables in ((), ("users",)):
+        run = Facts(ParameterServer(shards=2), nbytes=100_000_000, tables=tables)
+        run.tell(60, half(0.01), half(0.01), workers=2, steps=10, samples=100, **few)
+        found[bool(tables)] = run.theory()["predicted"]
+    assert found[True]["exchange (ms)"] < 0.01 * found[False]["exchange (ms)"]
+    by = "rows a second by "
+    assert found[True][f"{by}ps:shards=4"] > found[False][f"{by}ps:shards=4"]
+    assert found[True][f"{by}allreduce:direct"] == found[False][f"{by}allreduce:direct"]
 
 
 def test_a_run_of_model_averages_is_predicted_by_its_interval() -> None:

@@ -62,7 +62,7 @@ class FakeRun:
         self.validates = False
         self.program = SimpleNamespace(
             summary="keras, 10 parameters in 2 tensors, fed x, y",
-            layout=SimpleNamespace(nbytes=128),
+            layout=SimpleNamespace(nbytes=128, tables=()),
         )
         self.active = True
         self.state = "running"
