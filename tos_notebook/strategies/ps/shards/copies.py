@@ -53,8 +53,8 @@ def gather(nbytes: int, version: int, swaps: int, held: Sequence[Held]) -> Copie
     """
     end = 0
     for start, _, (own, *_) in held:
-        # There is nothing but padding between two of them.
-        if own.dtype != np.uint8 or own.ndim != 1 or not 0 <= start - end < ALIGNMENT:
+        # There is nothing but padding between two of them, or behind the first in the second.
+        if own.dtype != np.uint8 or own.ndim != 1 or abs(start - end) >= ALIGNMENT:
             raise ValueError(f"expected bytes from {end} on, got {own.dtype} from {start} on")
         end = start + len(own)
     if not 0 <= nbytes - end < ALIGNMENT:
