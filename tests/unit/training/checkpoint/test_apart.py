@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
+import shutil
+import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -171,6 +173,49 @@ def test_what_was_not_named_is_no_checkpoint(scenes: Callable[..., Scene]) -> No
     scene.save()
     scene.storage.write("part-00000002-0000.tos", b"whole")
     assert scene.last()[0] == 1
+
+
+@pytest.fixture
+def images(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Path]:
+    """The run's folder after each step of what changes it: what a crash would leave."""
+    found: list[Path] = []
+    one_at_a_time = threading.Lock()
+
+    def watched(method: Callable[..., Any]) -> Callable[..., Any]:
+        def step(storage: ArrowStorage, *given: Any) -> Any:
+            with one_at_a_time:
+                outcome = method(storage, *given)
+                found.append(tmp_path / f"image-{len(found)}")
+                shutil.copytree(tmp_path / "run", found[-1])
+                return outcome
+
+        return step
+
+    for name in ("_put", "_replace", "delete"):
+        monkeypatch.setattr(ArrowStorage, name, watched(getattr(ArrowStorage, name)))
+    return found
+
+
+def test_a_crash_at_any_step_leaves_a_checkpoint_that_is_whole(
+    scenes: Callable[..., Scene], images: list[Path]
+) -> None:
+    scene = scenes(keep=1)
+    totals = []
+    for _ in range(3):
+        scene.now += 2 * YOUNG
+        scene.save()
+        totals.append(scene.bench.values()["total"])
+    found = []
+    for image in images:
+        folder = Folder(ArrowStorage(image))
+        if folder.numbers():
+            number, saved = last(folder)
+            assert scene.total(saved) == totals[number - 1]
+            found.append(number)
+    assert found == sorted(found)
+    assert set(found) == {1, 2, 3}
+    # Two parts, and the file that names them, are put and renamed; as many are deleted later.
+    assert len(images) >= 3 * 6 + 2 * 3
 
 
 def _other_host(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
