@@ -212,6 +212,7 @@ class Coordinator(Jobs):
         if returned is not None:
             self.state.fail(returned)
         found = self.trainer.final()
+        found = self._recovery.conclude(self.trainer) or found
         if found is not None:
             self.state.fail(found)
 

@@ -58,6 +58,7 @@ class Recovery:
         self._state = state
         self._snapshotter = snapshotter
         self._cuts = Cuts(snapshotter.snapshot)
+        self._last: Progress | None = None
 
     def begin(self, trainer: Trainer) -> None:
         """Get ready for the workers of a Spark job.
@@ -187,11 +188,22 @@ class Recovery:
         TosError or None
             That they were lost.
         """
-        latest, lost = self._cuts.latest, lost_of(trainer)
+        last = self._cuts.latest
         self._cuts.end()
-        if lost is None or latest is None:
+        returned = self._fall_back(trainer, last)
+        self._last = last if returned is None else None
+        return returned
+
+    def conclude(self, trainer: Trainer) -> TosError | None:
+        """Return to that copy, if parameters were lost before the driver had them; see `end`."""
+        last, self._last = self._last, None
+        return self._fall_back(trainer, last)
+
+    def _fall_back(self, trainer: Trainer, last: Progress | None) -> TosError | None:
+        lost = lost_of(trainer)
+        if lost is None or last is None:
             return None
         # A part of the training is better than none.
         with self._snapshotter.between():
-            self._snapshotter.restore(latest)
+            self._snapshotter.restore(last)
         return ClusterUnreachable(f"{lost} The run has ended with the last copy of them.")

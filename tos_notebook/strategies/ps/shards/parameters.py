@@ -289,6 +289,8 @@ class ShardedParameters:
             same = copied.state.get("swaps", 0) == self._swaps
             self._end()
             self._kept, self._kept_for = copied, self._combiner if same else None
+            # Nothing else is ever copied than what is whole.
+            self.torn = None
             self.commits.restart(copied.version, None, "")
 
     def swap(self, combiner: Combiner, entered: Callable[[], object]) -> None:

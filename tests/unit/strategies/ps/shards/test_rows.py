@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -237,6 +238,26 @@ def test_a_shard_expects_rows_as_they_are() -> None:
             link.ask(Encoding("delta", "int8", by_row=True))
 
 
+def _vanish(group: Any, *_: Any) -> Any:
+    """Take the place of an order to shards, one of which turns out to be gone."""
+    group.lose(ClusterUnreachable("Shard 1 of the parameters was lost."))
+    raise group.error
+
+
+def test_a_shard_that_is_found_gone_when_a_run_ends_leaves_the_last_copy() -> None:
+    with bench("dynsgd", shards=2) as run:
+        for seed in range(3):
+            run.push(seed, change(seed, 0.1))
+        run.training._recovery._cuts.copy()
+        expected, group = run.center, run.trainer.parameters._group
+        run.push(0, change(3, 0.1))
+        group.command = partial(_vanish, group)
+        run.training.settle()
+        assert equal(run.center, expected)
+        assert "ended with the last copy" in str(run.training.error)
+        assert run.trainer.parameters.torn is None
+
+
 def test_a_shard_that_is_found_gone_when_a_job_begins_takes_nothing_of_the_jobs_before() -> None:
     """The run cannot begin the job, and ends with the copy from after the last one."""
     with bench("dynsgd", shards=2) as run:
@@ -245,11 +266,7 @@ def test_a_shard_that_is_found_gone_when_a_job_begins_takes_nothing_of_the_jobs_
         run.training._recovery._cuts.copy()
         expected, group = run.center, run.trainer.parameters._group
 
-        def vanish(*_: Any) -> Any:
-            group.lose(ClusterUnreachable("Shard 1 of the parameters was lost."))
-            raise group.error
-
-        group.command = vanish
+        group.command = partial(_vanish, group)
         with pytest.raises(ClusterUnreachable, match="Shard 1"):
             run.training.begin_span(ArraySource((np.ones(3000),), WORKERS), 1, 1)
         run.training.settle()
