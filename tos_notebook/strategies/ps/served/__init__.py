@@ -1,0 +1,1 @@
+"""Tables that shards have by row, for embeddings that no worker has whole."""
