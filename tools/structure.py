@@ -27,6 +27,7 @@ GROUPS = {
         *("transport", "reduction", "runtime", "telemetry", "cluster", "nodes", "data"),
         "inference",
         *("program.export", "program.graph", "program.module", "program.keras", "program"),
+        "layers",
         "theory",
     ),
     "Who trains what, and how it is combined": (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import chaos, codecs, combiners, errors, events, ml, strategies, testing, theory
+    from . import chaos, codecs, combiners, errors, events, layers, ml, strategies, testing, theory
     from .blocks import partitioners
     from .cluster.connect import connect
     from .data.dataframe import columns
@@ -61,6 +61,7 @@ _MODULES = {
     "combiners": ".combiners",
     "errors": ".errors",
     "events": ".events",
+    "layers": ".layers",
     "ml": ".ml",
     "partitioners": ".blocks.partitioners",
     "conditions": ".steering.conditions",
@@ -94,6 +95,7 @@ __all__ = [
     "events",
     "federated",
     "fit",
+    "layers",
     "load_model",
     "ml",
     "partitioners",

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .common.arrays import ALIGNMENT, Array, Buffer, aligned_empty
+from .common.served import ServedTable
 from .errors import ShapeMismatch, UnsupportedProgram
 
 
@@ -70,6 +71,8 @@ class Layout:
     ----------
     specs : iterable of ParameterSpec
         The parameters, in the program's order. Real floating-point and integer dtypes.
+    served : iterable of ServedTable, optional
+        The tables that no buffer holds: shards have their rows.
 
     Raises
     ------
@@ -77,8 +80,9 @@ class Layout:
         No parameter, two of one name, or a dtype that has no arithmetic.
     """
 
-    def __init__(self, specs: Iterable[ParameterSpec]) -> None:
+    def __init__(self, specs: Iterable[ParameterSpec], served: Iterable[ServedTable] = ()) -> None:
         self.specs = tuple(specs)
+        self.served = tuple(served)
         self._check()
         self.segments = tuple(self._lay_out())
 
@@ -152,16 +156,18 @@ class Layout:
     def of_model(self) -> Layout:
         """The layout of what a user knows as the model's parameters."""
         shown = [spec for spec in self.specs if spec.shown]
-        return self if len(shown) == len(self.specs) else Layout(shown)
+        return self if len(shown) == len(self.specs) else Layout(shown, self.served)
 
     def __len__(self) -> int:
         return len(self.specs)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Layout) and self.specs == other.specs
+        if not isinstance(other, Layout):
+            return False
+        return self.specs == other.specs and self.served == other.served
 
     def __hash__(self) -> int:
-        return hash(self.specs)
+        return hash((self.specs, self.served))
 
     def __repr__(self) -> str:
         return f"Layout({len(self)} parameters, {self.size} elements, {self.nbytes} bytes)"
@@ -263,11 +269,12 @@ class Layout:
             target[...] = array
         return buffer
 
-    def to_json(self) -> list[list[Any]]:
-        """Return the layout as plain JSON values."""
+    def to_json(self) -> list[Any]:
+        """Return the layout as plain JSON values; served tables come last, each as an object."""
         kinds = [[s.trained, s.shown, *([True] if s.by_row else [])] for s in self.specs]
         both = zip(self.specs, kinds, strict=True)
-        return [[s.name, list(s.shape), s.dtype, *kind] for s, kind in both]
+        found = [[s.name, list(s.shape), s.dtype, *kind] for s, kind in both]
+        return [*found, *(table.to_json() for table in self.served)]
 
     def adopt(self, buffer: Buffer, earlier: Layout, values: Buffer) -> None:
         """Take the values of the same model's parameters that another layout has.
@@ -298,12 +305,14 @@ class Layout:
                 mine[spec.name][...] = given[spec.name]
 
     @classmethod
-    def from_json(cls, value: Iterable[Sequence[Any]]) -> Layout:
+    def from_json(cls, value: Iterable[Any]) -> Layout:
         """Rebuild a layout from `to_json`'s value."""
-        return cls(
+        both = list(value)
+        specs = (
             ParameterSpec(name, tuple(int(d) for d in shape), dtype, *map(bool, kind))
-            for name, shape, dtype, *kind in value
+            for name, shape, dtype, *kind in (v for v in both if not isinstance(v, dict))
         )
+        return cls(specs, [ServedTable.from_json(v) for v in both if isinstance(v, dict)])
 
 
 def _aligned(nbytes: int) -> int:

@@ -33,6 +33,8 @@ OTHERS = {
     ("persist.values", "TypeError()"): "the same",
     ("strategies.tensorflow.exchange", "ValueError()"): "caught there: servers' addresses",
     ("strategies.ps.shards.parcel", "ValueError()"): "caught there: other bytes",
+    ("strategies.ps.served.saved", "ValueError()"): "the same",
+    ("common.served", "ValueError()"): "caught by who reads a program, or a checkpoint",
     ("strategies.ps.rules", "ValueError()"): "caught there: a checkpoint of other parameters",
     ("wire.bodies", "TypeError()"): "caught there: a field of a message",
     ("data.images", "_BadImageError()"): "caught there: a bad row",

@@ -63,7 +63,9 @@ from tos_notebook.wire.messages import (
     Join,
     Joined,
     Labelled,
+    LeaveRows,
     Loaded,
+    Lookup,
     Message,
     Order,
     Poll,
@@ -187,6 +189,8 @@ class World:
             Attach("generation", 0, 0, 0, 0, 1),
             Encoding("delta", "fp32", by_row=False),
             Collect(0, 0, merge=True, give=True, version=0, workers=1),
+            Lookup(0),
+            LeaveRows(0, 0, 0),
         )
         for wrong in (*among, *shards, Finish(0, 0, 99), push(9, base_version=9)):
             with suppress(TosError):

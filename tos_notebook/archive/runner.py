@@ -234,6 +234,46 @@ class Runner(Protocol):
         ...
 
 
+class ServedRunner(Runner, Protocol):
+    """Trains a program with served tables, of which it has the rows of one call."""
+
+    def served_ids(self, columns: Arrays) -> list[Array]:
+        """Return which rows of each served table some rows of data need.
+
+        Parameters
+        ----------
+        columns : sequence of ndarray, one per feed, shape (rows, ...)
+
+        Returns
+        -------
+        list of ndarray, shape (k,), int64
+            Of each table; ascending, each once.
+        """
+        ...
+
+    def place_rows(self, ids: Sequence[Array], rows: Sequence[Array]) -> None:
+        """Take the rows of served tables that the next calls of `train` need.
+
+        Parameters
+        ----------
+        ids : sequence of ndarray, shape (k,), int64
+            What `served_ids` has returned.
+        rows : sequence of ndarray, shape (k, table.columns), float32
+            Those of each table. Only read; the caller's again once the call returns.
+        """
+        ...
+
+    def take_rows(self, ids: Sequence[Array]) -> list[Array]:
+        """Return the rows of served tables as they are now.
+
+        Parameters
+        ----------
+        ids : sequence of ndarray, shape (k,), int64
+            What `place_rows` was given.
+        """
+        ...
+
+
 class SessionRunner(Runner, Protocol):
     """Trains a program on variables that are on TensorFlow's servers; `vectors` are not used."""
 

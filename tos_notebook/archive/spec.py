@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
+from ..common.served import ServedTable
 from ..errors import RemoteProtocolError
 from ..layout import Layout
 
@@ -176,19 +177,24 @@ class Signature:
     entry : str
         Which of the SavedModel's signatures.
     inputs, outputs : tuple of Port
+    served : tuple of ServedTable
+        Those of which the model needs rows with each batch.
     """
 
     entry: str
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
+    served: tuple[ServedTable, ...] = ()
 
     def to_json(self) -> bytes:
         """Serialise as UTF-8 JSON."""
-        ports = {
+        value = {
+            "entry": self.entry,
             "inputs": [astuple(port) for port in self.inputs],
             "outputs": [astuple(port) for port in self.outputs],
+            "served": [table.to_json() for table in self.served],
         }
-        return json.dumps({"entry": self.entry, **ports}).encode()
+        return json.dumps(value).encode()
 
     @classmethod
     def from_json(cls, data: bytes) -> Signature:
@@ -201,7 +207,9 @@ class Signature:
         """
         try:
             value = json.loads(data)
-            return cls(value["entry"], _ports(value["inputs"]), _ports(value["outputs"]))
+            ports = _ports(value["inputs"]), _ports(value["outputs"])
+            served = tuple(map(ServedTable.from_json, value.get("served", ())))
+            return cls(value["entry"], *ports, served)
         except (ValueError, KeyError, TypeError) as error:
             raise RemoteProtocolError(f"Not a model's signature: {error}") from error
 

@@ -23,6 +23,8 @@ SHIPPED = (
     *(f"strategies.ps.shards.{each}" for each in ("exchange", "link", "maker", "parcel", "peer")),
     *(f"strategies.ps.shards.{each}" for each in ("rows", "service", "slices", "staging")),
     *("strategies.ps.shards.traffic", "strategies.ps.shards.writing"),
+    *(f"strategies.ps.served.{each}" for each in ("client", "orders", "peer", "saved", "shard")),
+    "strategies.ps.served.store",
     *(f"strategies.allreduce.{each}" for each in ("averaging", "mean", "milestone", "pace")),
     *(f"strategies.allreduce.{each}" for each in ("awaited", "coding", "mesh_exchange", "outer")),
     *("strategies.allreduce.peers", "strategies.treeaggregate.iteration"),

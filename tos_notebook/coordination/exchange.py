@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from ..common.arrays import Array, Buffer
+from ..common.served_files import RowsFile
 from ..errors import TosError
 from ..layout import Layout
 from ..persist.parts import PartPlace, SavedPart
@@ -66,6 +67,43 @@ class Parameters(Protocol):
         ----------
         buffer : ndarray, shape (layout.nbytes,), uint8
             Finite values.
+        """
+
+
+class ServedParameters(Parameters, Protocol):
+    """The parameters of a model with served tables, of which no process has all rows."""
+
+    @property
+    def rows(self) -> Any:
+        """All rows that were trained, as of the last copy of the run."""
+
+    def files(self) -> Sequence[RowsFile]:
+        """Return all rows that were trained, as they are now; files last as long as a copy is kept.
+
+        Raises
+        ------
+        ClusterUnreachable
+            Shards are lost, and not there again in time.
+        """
+
+    def find_rows(self, table: int, ids: Array) -> Array:
+        """Return rows as they are now.
+
+        Parameters
+        ----------
+        table : int
+        ids : ndarray, shape (k,), int64
+            Each once.
+
+        Returns
+        -------
+        ndarray, shape (k, columns), float32
+            What the model sees of each, and then what an optimizer keeps of it.
+
+        Raises
+        ------
+        ClusterUnreachable
+            Shards are lost, and not there again in time.
         """
 
 
@@ -220,6 +258,8 @@ class HandedOver(NamedTuple):
     """`Parameters.torn`."""
     optimizer: Sequence[Array] | None = None
     """The state of the optimizer; None where workers have it."""
+    rows: Any = None
+    """Rows of served tables; None where there are none."""
 
 
 class Trainer(Protocol):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
+from typing import Any, cast
 
-from ..common.arrays import Buffer
-from .exchange import Parameters
+from ..common.arrays import Array, Buffer
+from ..common.served_files import RowsFile
+from .exchange import Parameters, ServedParameters
 
 
 class PresentParameters:
@@ -47,6 +50,19 @@ class PresentParameters:
         buffer = self.layout.allocate() if out is None else out
         self.layout.adopt(buffer, now.layout, values)
         return buffer, version
+
+    @property
+    def rows(self) -> Any:
+        """Rows of served tables, as of the last copy; see `ServedParameters`."""
+        return cast(ServedParameters, self._now).rows
+
+    def files(self) -> Sequence[RowsFile]:
+        """Return rows of served tables as they are now; see `ServedParameters`."""
+        return cast(ServedParameters, self._now).files()
+
+    def find_rows(self, table: int, ids: Array) -> Array:
+        """Return rows of a served table as they are now; see `ServedParameters`."""
+        return cast(ServedParameters, self._now).find_rows(table, ids)
 
     def load(self, buffer: Buffer) -> None:
         """See `Parameters.load`."""

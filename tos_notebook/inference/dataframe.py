@@ -24,7 +24,7 @@ from ..data.arrow import ArrowDecoder
 from ..data.dataframe import FrameColumns
 from ..data.dataframe.batches import BATCH_ROWS
 from ..errors import ConfigError, DataError, UnsupportedProgram, WorkerEnvironment
-from .servable import Servable, checked, publish
+from .servable import Servable, checked, published
 from .task import predict_published
 
 NAME = "prediction"
@@ -65,7 +65,7 @@ def predict_frame(
     sc = frame.sparkSession.sparkContext
     skips = SkipCounter() if data.on_bad != "raise" else None
     task = _FrameTask(
-        partial(predict_published, publish(sc, target), task_cores(sc), batch_size),
+        partial(predict_published, published(sc, model, target), task_cores(sc), batch_size),
         ArrowDecoder(None, columns, skips, True, data.advice),
         tuple(field for field, _ in fed),
         tuple(kind_of(port) for port in ports),

@@ -24,7 +24,7 @@ from ..data.source import as_rows, require_rows
 from ..data.tables import is_table
 from ..errors import ConfigError, ConnectError, ShapeMismatch
 from .arrays import check_names, check_rows
-from .servable import Servable, checked, publish
+from .servable import Servable, checked, published
 from .task import predict_published
 
 
@@ -79,7 +79,8 @@ def _predict_here(model: Servable, arrays: list[Any], batch_size: int, target: P
     fed = checked(model, describe(tuple(arrays)))
     check_values(tuple(arrays[field] for field, _ in fed), model.inputs)
     model.serve([spec for _, spec in fed], target)
-    found = Forward(target)([arrays[field] for field, _ in fed], batch_size)
+    find = None if model.served is None else model.served.find_rows
+    found = Forward(target, find)([arrays[field] for field, _ in fed], batch_size)
     return found[0] if len(found) == 1 else found
 
 
@@ -96,7 +97,7 @@ def _predict_rdd(model: Servable, data: Any, batch_size: int, target: Path) -> A
         source = as_rows(sc, data, sc.defaultParallelism, model.inputs, use="predict")
     fed = checked(model, source.columns)
     model.serve([spec for _, spec in fed], target)
-    task = partial(predict_published, publish(sc, target), task_cores(sc), batch_size)
+    task = partial(predict_published, published(sc, model, target), task_cores(sc), batch_size)
     fields = [field for field, _ in fed]
 
     def predicted(blocks: Iterable[Columns]) -> Iterator[Any]:

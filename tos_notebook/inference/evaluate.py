@@ -21,16 +21,17 @@ from ..common.checks import at_least_one
 from ..data.rdd import is_rdd
 from ..data.source import as_rows, require_rows
 from ..errors import ConnectError, DataError
+from .servable import HeldRows, Rows, finder, publish_rows
 
 logger = logging.getLogger(__name__)
 
 
 def _measured(
-    archive: Any, cores: int, batch_size: int, blocks: Iterable[Columns]
+    archive: Any, rows: Rows, cores: int, batch_size: int, blocks: Iterable[Columns]
 ) -> Iterator[list[Array]]:
     """Yield the sums over the rows of a partition, inside a Spark task, if there are any.
 
-    The archive is a broadcast of what was packed.
+    The archive is a broadcast of what was packed; the rows are those of served tables.
     """
     from ..runtime.runner import configure_threads
     from ..runtime.served import Measure
@@ -40,7 +41,7 @@ def _measured(
     with temporary.directory("tos-measure-") as folder:
         path = Path(folder, "measure.zip")
         path.write_bytes(archive.value)
-        measure = Measure(path)
+        measure = Measure(path, finder(rows, path))
     found = measure(blocks, batch_size)
     if found is not None:
         yield found
@@ -52,6 +53,10 @@ class Evaluable(Protocol):
     @property
     def feeds(self) -> tuple[Feed, ...]:
         """What each row is made of."""
+
+    @property
+    def served(self) -> HeldRows | None:
+        """See `Servable.served`."""
 
     def pack_measure(self, columns: Sequence[ColumnSpec], target: Path) -> None:
         """Pack what measures rows; see `tos_notebook.program.export.serving.pack_measure`.
@@ -93,7 +98,8 @@ def evaluate(model: Evaluable, data: Any, batch_size: int) -> Mapping[str, float
         archive = Path(folder, "measure.zip")
         model.pack_measure(source.columns, archive)
         shared = sc.broadcast(archive.read_bytes())
-    task = partial(_measured, shared, task_cores(sc), batch_size)
+    rows = publish_rows(sc, model.served)
+    task = partial(_measured, shared, rows, task_cores(sc), batch_size)
     try:
         with spoken():
             parts = source.tasks(sc).mapPartitions(task).collect()

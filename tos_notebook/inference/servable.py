@@ -3,14 +3,43 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
+from ..archive.spec import read_signature
 from ..blocks.block import ColumnSpec
 from ..blocks.feeds import Feed, check_columns
-from ..cluster.files import archive_name, temporary_directory
+from ..cluster.files import archive_name, fetch, temporary_directory
 from ..cluster.storage import Storage
+from ..common.arrays import Array
+from ..common.served_files import RowsFile, find_in
+
+
+class HeldRows(Protocol):
+    """Has rows of served tables, or knows who has."""
+
+    @property
+    def rows(self) -> Any:
+        """All of them, as of the last copy; see `HandedOver.rows`."""
+
+    def files(self) -> Sequence[RowsFile]:
+        """Return all of them as they are now, in files that last as long as this is referred to."""
+
+    def find_rows(self, table: int, ids: Array) -> Array:
+        """Return rows as they are now.
+
+        Parameters
+        ----------
+        table : int
+        ids : ndarray, shape (k,), int64
+            Each once.
+
+        Returns
+        -------
+        ndarray, shape (k, columns), float32
+            What the model sees of each, and then what an optimizer keeps of it.
+        """
 
 
 class Servable(ABC):
@@ -31,6 +60,11 @@ class Servable(ABC):
     def fields(self) -> tuple[int, ...]:
         """Where the inputs are among the fields of a record that is made for training."""
         return tuple(range(len(self.inputs)))
+
+    @property
+    def served(self) -> HeldRows | None:
+        """What has rows of served tables; None if they are as they begin, or there are none."""
+        return None
 
     @abstractmethod
     def serve(self, columns: Sequence[ColumnSpec], target: Path) -> None:
@@ -59,6 +93,45 @@ def checked(model: Servable, columns: Sequence[ColumnSpec]) -> list[tuple[int, C
     chosen = [columns[field] for field in fields]
     check_columns(chosen, inputs)
     return list(zip(fields, chosen, strict=True))
+
+
+Rows = tuple[tuple[str, int, int, int], ...]
+"""Names of published files of rows, and what else `RowsFile` says of them."""
+
+
+class Published(NamedTuple):
+    """A model as tasks find it."""
+
+    name: str
+    """Of its archive; see `publish`."""
+    rows: Rows = ()
+
+
+def published(sc: Any, model: Servable, archive: Path) -> Published:
+    """Publish an archive, and the rows of served tables that belong to it."""
+    return Published(publish(sc, archive), publish_rows(sc, model.served))
+
+
+def publish_rows(sc: Any, held: HeldRows | None) -> Rows:
+    """Publish the rows of served tables as they are now."""
+    files = [] if held is None else held.files()
+    for file in files:
+        if (sc.applicationId, file.path) not in _published:
+            Storage(sc, temporary_directory(sc)).publish(file.path.name, file.path)
+            _published.add((sc.applicationId, file.path))
+    return tuple((file.path.name, file.table, file.count, file.columns) for file in files)
+
+
+def finder(rows: Rows, archive: Path) -> Callable[[int, Array], Array] | None:
+    """Return what finds rows for an archive, inside a task; None if they are as they begin."""
+    if not rows:
+        return None
+    files = [RowsFile(fetch(name), *told) for name, *told in rows]
+    tables = read_signature(archive).served
+    return lambda number, ids: find_in(files, number, tables[number], ids)
+
+
+_published: set[tuple[str, Path]] = set()
 
 
 def publish(sc: Any, archive: Path) -> str:

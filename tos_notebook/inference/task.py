@@ -10,23 +10,25 @@ from ..cluster.files import fetch_archive
 from ..cluster.gpus import claim_gpus
 from ..common.arrays import Array
 from ..runtime.loaded import BOUND
+from .servable import Published, finder
 
 if TYPE_CHECKING:
     from ..runtime.served import Forward
 
 
 @lru_cache(BOUND)
-def _forward(name: str, cores: int) -> Forward:
+def _forward(model: Published, cores: int) -> Forward:
     from ..runtime.runner import configure_threads
     from ..runtime.served import Forward
 
     configure_threads(cores)
-    return Forward(fetch_archive(name))
+    archive = fetch_archive(model.name)
+    return Forward(archive, finder(model.rows, archive))
 
 
 def predict_published(
-    name: str, cores: int, batch_size: int, columns: Sequence[Array]
+    model: Published, cores: int, batch_size: int, columns: Sequence[Array]
 ) -> tuple[Array, ...]:
     """Predict rows, at least one, with a published model."""
     claim_gpus()
-    return _forward(name, cores)(columns, batch_size)
+    return _forward(model, cores)(columns, batch_size)

@@ -11,6 +11,7 @@ from ..archive.spec import FeedSpec, read_spec
 from ..blocks.block import ColumnSpec
 from ..common.arrays import Array, Buffer
 from ..errors import CaptureError, ShapeMismatch, UnsupportedProgram
+from ..inference.servable import HeldRows
 from .export.base import ColumnType, Program
 
 
@@ -171,6 +172,16 @@ class SavedProgram(Program):
             # Saved when statistics had no segments of their own.
             buffer = self._model.layout.pack(list(self.layout.tensors(buffer).values()))
         self._model.write(buffer)
+
+    @property
+    def rows(self) -> Any:
+        """See `Program.rows`."""
+        return None if self._model is None else self._model.rows
+
+    def find_rows(self, held: HeldRows) -> None:
+        """See `Program.find_rows`."""
+        if self._model is not None:
+            self._model.find_rows(held)
 
     def finish(self) -> bool:
         """See `Program.finish`."""

@@ -17,6 +17,7 @@ from ..cluster.storage import Storage
 from ..common import temporary
 from ..errors import CaptureError, ConnectError
 from ..inference.predictor import Predictor
+from ..inference.servable import HeldRows
 from .kinds import is_keras
 
 ENDING = ".keras"
@@ -79,6 +80,13 @@ class KerasModel(Predictor):
         from .keras.serving import serve_keras
 
         serve_keras(self.model, self._struct, columns, target)
+
+    @property
+    def served(self) -> HeldRows | None:
+        """See `Servable.served`."""
+        from .keras.served import ServedLayers
+
+        return ServedLayers(self.model).held
 
     def __repr__(self) -> str:
         return f"<Keras model {self.model.name!r}: {_text(self.inputs)}>"

@@ -105,6 +105,10 @@ class TensorFlowRunner:
         self._both = None if both is None else SavedFunction(both)
         by_row = getattr(self._module, "train_rows", None)
         self._by_row = None if by_row is None else SavedFunction(by_row)
+        if self.spec.layout.served:
+            self._served_ids = SavedFunction(self._module.served_ids)
+            self._place_rows = SavedFunction(self._module.place_rows)
+            self._take_rows = SavedFunction(self._module.take_rows)
         self._sizes: dict[int, tf.Tensor] = {}
 
     def load(self) -> None:
@@ -147,6 +151,22 @@ class TensorFlowRunner:
             others = len(arrays) - 2 * count
             tables = map(TableRows, arrays[others : others + count], arrays[others + count :])
             return TrainedRows(arrays[:others], list(tables), self._values(means))
+
+    def served_ids(self, columns: Arrays) -> list[Array]:
+        """See `ServedRunner.served_ids`."""
+        with eagerly():
+            return [np.asarray(ids) for ids in self._served_ids(*map(as_tensor, columns))]
+
+    def place_rows(self, ids: Sequence[Array], rows: Sequence[Array]) -> None:
+        """See `ServedRunner.place_rows`."""
+        with eagerly():
+            self._place_rows(*map(as_tensor, (*ids, *rows)))
+
+    def take_rows(self, ids: Sequence[Array]) -> list[Array]:
+        """See `ServedRunner.take_rows`."""
+        with eagerly():
+            counts = [tf.constant(len(each), tf.int32) for each in ids]
+            return [np.asarray(taken) for taken in self._take_rows(*counts)]
 
     def _values(self, means: tf.Tensor) -> dict[str, float]:
         return dict(zip(self.spec.outputs, np.asarray(means).tolist(), strict=True))

@@ -95,6 +95,8 @@ class TrainerSetup:
         Where executors reach this process.
     beside : callable
         Returns what starts tasks in the cluster, for strategies that need some.
+    rows : object, optional
+        Rows of served tables that were trained before, as `HandedOver.rows` has them.
     """
 
     layout: Layout
@@ -105,6 +107,7 @@ class TrainerSetup:
     archive: Callable[[], Path] = without_program
     host: str = "127.0.0.1"
     beside: Callable[[], Beside] = without_cluster
+    rows: Any = None
 
 
 class Strategy(Protocol):

@@ -49,6 +49,7 @@ from .parts import RunParts
 from .results.view import RunView
 from .run import Run
 from .run_request import RunRequest
+from .served import require_shards
 from .side_tasks import SparkTasks
 from .swaps import Method
 
@@ -264,6 +265,7 @@ class RunFactory:
                     lambda: exported(self.program, request.first),
                     self.host,
                     partial(self._beside, run_id, request.plan.pool),
+                    self.program.rows,
                 )
             ),
             request.settings,
@@ -325,6 +327,7 @@ class RunFactory:
         swap: int,
     ) -> Method:
         """Return how a run is trained by another strategy; its program is where executors look."""
+        require_shards(self.program, strategy)
         by_gradients = "gradients" in strategy.needs
         program = self.program.for_gradients() if by_gradients else self.program.for_steps()
         archive = exported(program, source)

@@ -42,6 +42,7 @@ from .results.view import RunView
 from .run import Run
 from .run_plan import RunPlan
 from .run_request import RunRequest
+from .served import require_shards
 from .turns import in_turns
 
 logger = logging.getLogger(__name__)
@@ -73,6 +74,7 @@ def probe(sc: Any, host: str, port: int) -> Callable[[RunView], object]:
 def captured(program: Any, options: CheckedOptions) -> Program:
     """Return the program of what a session is given, as the strategy trains it."""
     made, by_gradients = capture(program), "gradients" in options.strategy.needs
+    require_shards(made, options.strategy)
     if made.sessions and "graph" not in options.strategy.needs:
         raise ConfigError(
             f"program: expected the model, or what tos.capture returns, for strategy "

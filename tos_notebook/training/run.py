@@ -384,7 +384,8 @@ class Run(SteeredRun):
             is replaced. What it returns is the URI, or the absolute path.
         format : {"keras", "savedmodel", "checkpoint", "numpy"}, optional
             ``.keras`` file, SavedModel folder, folder with a TensorFlow ``checkpoint``, or ``.npz``
-            file with an array for each parameter. By default what the name's ending says.
+            file with an array for each parameter, and with ids and rows of each served embedding.
+            By default what the name's ending says.
 
         Raises
         ------

@@ -322,6 +322,25 @@ class Collect:
 
 
 @dataclass(frozen=True, slots=True)
+class Lookup:
+    """Ask a shard for rows of a served table. Payload: their numbers; the answer's, the rows."""
+
+    table: Count
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveRows:
+    """How rows of a served table have changed, for the push of this place that follows.
+
+    Payload: the numbers of the rows, then what has changed.
+    """
+
+    table: Count
+    epoch: Count
+    sequence: Count
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """The program or the data raised: the exception's text and its traceback's lines.
 
@@ -366,7 +385,7 @@ OfWorkers = (
     Join | Fetch | Loaded | Push | Finish | Poll | Ready | Awaiting | Failed | Suspect | Labelled
 )
 OfShards = Serving | Done
-ToShards = Attach | Encoding | Collect
+ToShards = Attach | Encoding | Collect | Lookup | LeaveRows
 Request = OfWorkers | OfShards | ToShards
 Answer = Joined | Rows | Reply | Proceed | Formed | Order
 Message = Request | Answer | Refused | Goodbye
@@ -396,4 +415,6 @@ KINDS: dict[int, type[Message]] = {
     22: Attach,
     23: Encoding,
     24: Collect,
+    25: Lookup,
+    26: LeaveRows,
 }

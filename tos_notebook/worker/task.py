@@ -11,7 +11,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from ..archive.runner import Advanced, Runner, SessionRunner, Trained, TrainedRows, Updater
+from ..archive.runner import (
+    Advanced,
+    Runner,
+    ServedRunner,
+    SessionRunner,
+    Trained,
+    TrainedRows,
+    Updater,
+)
 from ..archive.spec import ProgramSpec, read_spec
 from ..blocks.block import Columns
 from ..cluster.feeding import cut_off
@@ -218,6 +226,18 @@ class LateRunner:
     def connect(self, servers: Sequence[str], host: str, partition: int) -> int:
         """See `SessionRunner.connect`."""
         return cast(SessionRunner, self._runner()).connect(servers, host, partition)
+
+    def served_ids(self, columns: Sequence[Array]) -> list[Array]:
+        """See `ServedRunner.served_ids`."""
+        return cast(ServedRunner, self._runner()).served_ids(columns)
+
+    def place_rows(self, ids: Sequence[Array], rows: Sequence[Array]) -> None:
+        """See `ServedRunner.place_rows`."""
+        cast(ServedRunner, self._runner()).place_rows(ids, rows)
+
+    def take_rows(self, ids: Sequence[Array]) -> list[Array]:
+        """See `ServedRunner.take_rows`."""
+        return cast(ServedRunner, self._runner()).take_rows(ids)
 
     def explain(self, error: BaseException) -> tuple[str, list[str]] | None:
         """See `Runner.explain`."""

@@ -21,6 +21,7 @@ from ...data.tables import TableColumns
 from ...errors import ConfigError, UnsupportedProgram
 from ...inference.arrays import evaluable
 from ...inference.predictor import BATCH_SIZE, Predictor
+from ...inference.servable import HeldRows
 from ...layout import Layout
 
 ColumnType = tuple[str, tuple[int, ...]]
@@ -198,6 +199,14 @@ class Program(Predictor):
     @abstractmethod
     def write(self, buffer: Buffer) -> None:
         """Set the parameters of the user's own model or session."""
+
+    @property
+    def rows(self) -> Any:
+        """Rows of served tables that were trained before; None for none."""
+        return None
+
+    def find_rows(self, held: HeldRows) -> None:
+        """Let the model take rows of served tables from a run when it predicts in this process."""
 
     def finish(self) -> bool:
         """Make what was written last final, when a run has ended; return whether that changed it.

@@ -24,13 +24,19 @@ def synchronised(model: Any) -> list[Any]:
     """
     layers = [layer for layer in model._flatten_layers() if layer.trainable]
     kept = {id(weight) for layer in layers for weight in layer._non_trainable_variables}
-    return [w for w in model.weights if w.trainable or (id(w) in kept and _is_number(w))]
+    changed = [w for w in model.weights if w.trainable or (id(w) in kept and _is_number(w))]
+    return [weight for weight in changed if not _is_served(weight)]
 
 
 def frozen_weights(model: Any) -> list[Any]:
     """Return the other weights of a Keras model."""
     known = set(map(id, synchronised(model)))
-    return [w for w in model.weights if id(w) not in known]
+    return [w for w in model.weights if id(w) not in known and not _is_served(w)]
+
+
+def _is_served(weight: Any) -> bool:
+    """Whether shards have what the weight holds for one milestone."""
+    return getattr(weight, "served", False)
 
 
 def _is_number(weight: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +25,10 @@ from .functions import (
     train_function,
     update_function,
 )
+from .served import place_function, take_function
 from .step import Step
 from .tables import tables_of
+from .tracing import traced
 
 
 def export(
@@ -82,6 +84,9 @@ def export(
             # A constraint that is applied twice, as by those two, may change a bit.
             advance = advance_function(step, step.cut, spec.layout, spec.outputs)
             module.advance = traced(advance, vectors, list(columns))
+    if step.served_ids is not None:
+        module.served_ids = traced(step.served_ids, *columns)
+        _add_served(module, step, spec)
     module.parameters = list(step.parameters)
     rate, state = step.optimizing.learning_rate, step.optimizing.state
     module.optimizer_state = list(state)
@@ -103,16 +108,14 @@ def export(
     return [*state, *used, *([] if rate is None else [rate])]
 
 
-def traced(function: Callable[..., Any], *specs: Any) -> Any:
-    """Return a function as a SavedModel takes it as it is: any other it traces again.
-
-    Parameters
-    ----------
-    function : callable
-    *specs : tf.TensorSpec, or list of tf.TensorSpec
-        Of its arguments.
-    """
-    return tf.function(function, autograph=False).get_concrete_function(*specs)
+def _add_served(module: tf.Module, step: Step, spec: ProgramSpec) -> None:
+    """Add what puts the rows of served tables in place, and takes them back."""
+    tables = spec.layout.served
+    ids = [tf.TensorSpec([None], tf.int64) for _ in tables]
+    rows = [tf.TensorSpec([None, table.columns], tf.float32) for table in tables]
+    counts = [tf.TensorSpec([], tf.int32) for _ in tables]
+    module.place_rows = traced(place_function(step.served), ids, rows)
+    module.take_rows = traced(take_function(step.served), counts)
 
 
 def _updated(variables: Sequence[tf.Variable], gradients: Any, update: Any) -> list[tf.Variable]:

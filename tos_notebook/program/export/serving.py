@@ -15,8 +15,10 @@ from ...blocks.block import ColumnSpec
 from ...blocks.sparse import dense_batches
 from ...common.arrays import Array
 from ...errors import CaptureError, UnsupportedProgram
-from .packing import guarded_save, traced, zip_folder
+from .packing import guarded_save, zip_folder
+from .served import Served, add_served
 from .step import refuse_driver_bound
+from .tracing import traced
 
 ENTRY = "serving_default"
 """The signature that TensorFlow, too, writes and takes by default."""
@@ -34,6 +36,7 @@ def serve(
     inputs: Sequence[tuple[str, tf.TensorSpec]],
     variables: Iterable[Any],
     target: Path,
+    served: Served | None = None,
 ) -> None:
     """Trace what a model does with rows, and pack it with its variables' present values.
 
@@ -47,6 +50,8 @@ def serve(
         All that it reads.
     target : Path
         Becomes the archive.
+    served : Served, optional
+        Tables of which `predict` needs rows.
 
     Raises
     ------
@@ -76,7 +81,10 @@ def serve(
         Port(f"input_{i}", name, spec.dtype.name, tuple(spec.shape[1:]))
         for i, (name, spec) in enumerate(inputs)
     )
-    notes = {SIGNATURE_FILE: Signature(ENTRY, ports, outputs).to_json()}
+    if served is not None:
+        add_served(module, served, specs)
+    tables = () if served is None else tuple(served.tables)
+    notes = {SIGNATURE_FILE: Signature(ENTRY, ports, outputs, tables).to_json()}
     guarded_save(module, notes, target, signatures={ENTRY: concrete})
 
 
@@ -101,6 +109,7 @@ def pack_measure(
     reads: Iterable[Any],
     reset: Callable[[], object],
     target: Path,
+    served: Served | None = None,
 ) -> None:
     """Trace what is done with a batch, and pack it with the variables' present values.
 
@@ -117,6 +126,8 @@ def pack_measure(
         Puts the state back to where it begins.
     target : Path
         Becomes an archive; see `tos_notebook.runtime.served.Measure`.
+    served : Served, optional
+        Tables of which `step` needs rows.
 
     Raises
     ------
@@ -134,8 +145,12 @@ def pack_measure(
     module.measure = concrete
     module.state = list(state())
     module.reads = [*reads, *concrete.graph.variables]
+    if served is not None:
+        add_served(module, served, specs_of(columns))
     reset()
-    guarded_save(module, {}, target)
+    tables = () if served is None else tuple(served.tables)
+    notes = {SIGNATURE_FILE: Signature("measure", (), (), tables).to_json()}
+    guarded_save(module, notes, target)
 
 
 def pack_means(

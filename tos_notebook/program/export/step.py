@@ -10,11 +10,13 @@ import tensorflow as tf
 
 from ...archive.stack_frames import operations
 from ...common.arrays import Buffer
+from ...common.served import ServedTable
 from ...errors import ShapeMismatch, UnsupportedProgram
 from ...layout import Layout, ParameterSpec
 from ...runtime.eager import eagerly
 from .cut import Cut
 from .rows import rows_written
+from .served import ServedVariables
 from .symbolic import graph_only
 
 BOUND_TO_THE_DRIVER = {
@@ -115,6 +117,10 @@ class Step:
         For each parameter what makes a value one that it may have.
     cut : Cut, optional
         Where the optimizer's update begins; None for a step that is whole.
+    served : sequence of ServedVariables, optional
+        What has the rows of served tables.
+    served_ids : callable, optional
+        Takes a batch and returns which of their rows it needs; to be traced.
     """
 
     parameters: Sequence[tf.Variable]
@@ -124,6 +130,8 @@ class Step:
     metrics: RunningMetrics = RunningMetrics()
     constraints: Sequence[Callable[[tf.Tensor], tf.Tensor] | None] = ()
     cut: Cut | None = None
+    served: Sequence[ServedVariables] = ()
+    served_ids: Callable[..., Sequence[tf.Tensor]] | None = None
 
 
 def trace(
@@ -183,6 +191,7 @@ def layout_of(
     statistics: Collection[int] = (),
     shown: int | None = None,
     tables: Collection[int] = (),
+    served: Iterable[ServedTable] = (),
 ) -> Layout:
     """Return the layout of variables under the given names.
 
@@ -196,11 +205,13 @@ def layout_of(
         How many are the model's; those behind them are an optimizer's own. By default all.
     tables : collection of int, optional
         Which of them are exchanged by row.
+    served : iterable of ServedTable, optional
+        What shards have beside the variables.
     """
     # Subclassed models may hold two weights of one name; a number tells them apart.
     unique = [n if names.count(n) == 1 else f"{n}#{i}" for i, n in enumerate(names)]
     count = len(variables) if shown is None else shown
-    return Layout(
+    specs = (
         ParameterSpec(
             name,
             tuple(v.shape.as_list()),
@@ -211,6 +222,7 @@ def layout_of(
         )
         for i, (name, v) in enumerate(zip(unique, variables, strict=True))
     )
+    return Layout(specs, served)
 
 
 def refuse_driver_bound(operations: Iterable[tuple[str, str]]) -> None:

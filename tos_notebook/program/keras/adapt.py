@@ -26,7 +26,7 @@ from ...data.dataframe.quantiles import quantiles
 from ...data.described import is_frame
 from ...data.rdd import RddSource
 from ...errors import ConfigError, DataError, ShapeMismatch
-from ...inference.servable import publish
+from ...inference.servable import Published, publish
 from ...inference.statistics import (
     NOTHING,
     Tokenize,
@@ -217,7 +217,8 @@ def _adapt_text(layer: Any, data: FrameColumns) -> None:
     with temporary.directory("tos-adapt-") as folder:
         target = Path(folder, "tokens.zip")
         serve(tokens, [("text", tf.TensorSpec([None, *shape], tf.string))], [], target)
-        tokenize = partial(predict_published, publish(sc, target), task_cores(sc), BLOCK_ROWS)
+        model = Published(publish(sc, target))
+        tokenize = partial(predict_published, model, task_cores(sc), BLOCK_ROWS)
     _learn(lookup, data, source, tokenize)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from ..export.serving import pack_measure, specs_of
 from ..export.symbolic import graph_only
 from ..graph.rebuild import ancestors
 from ..module.parts import mean_of
+from .served import ServedLayers
 from .structure import as_logs, require_call
 
 
@@ -54,8 +56,14 @@ class Measuring:
         """See `Program.pack_measure`."""
         self.require()
         weights = [weight.value for weight in self._model.weights]
-        with graph_only(self._what):
-            pack_measure(self._step, columns, self._state, weights, self._reset, target)
+        layers = ServedLayers(self._model)
+        served = layers.serving(self._inputs)
+        looking_up = layers.looking_up(served.variables) if served else nullcontext()
+        with graph_only(self._what), looking_up:
+            pack_measure(self._step, columns, self._state, weights, self._reset, target, served)
+
+    def _inputs(self, *batch: tf.Tensor) -> Any:
+        return keras.utils.unpack_x_y_sample_weight(self._read(batch))[0]
 
     def measured(self, sums: Sequence[Array]) -> Mapping[str, float]:
         """See `Program.measured`."""

@@ -17,6 +17,7 @@ from ...archive.stack_frames import collect, graphs, named_operations
 from ...blocks.block import ColumnSpec
 from ...common.arrays import Array, Buffer
 from ...errors import ShapeMismatch
+from ...inference.servable import HeldRows
 from ...runtime.eager import eagerly
 from ..export.base import ColumnType, Program
 from ..export.cut import Cut, Recorder
@@ -38,6 +39,7 @@ from .averages import Averages
 from .embeddings import gathering, tables_in
 from .fields import Fields
 from .measuring import Measuring, running_of
+from .served import ServedLayers
 from .serving import serve_keras
 
 
@@ -98,8 +100,11 @@ class KerasProgram(Program):
         self._optimizers = optimizers_of(model)
         self._averages = Averages(self._optimizers)
         self._scales = scales_of(held_by(model))
+        self._served = ServedLayers(model, self._optimizers)
         self._lay_out()
-        self._state = [v for optimizer in self._optimizers for v in state_of(optimizer)]
+        kept = set(map(id, self._served.kept))
+        states = [v for optimizer in self._optimizers for v in state_of(optimizer)]
+        self._state = [v for v in states if id(v) not in kept]
         self.optimizer_state = tuple(v.path for v in self._state)
         self._fields = Fields(model, labels, weights, class_weight, preprocess)
         self._preprocess, self._class_weight = preprocess, class_weight
@@ -134,6 +139,7 @@ class KerasProgram(Program):
             len(self._weights),
             # What is added up, gradients, is of all rows.
             [] if self.gradients else tables_in(self._model, self._exchanged),
+            self._served.tables,
         )
 
     def export(self, columns: Sequence[ColumnType]) -> Path:
@@ -185,6 +191,8 @@ class KerasProgram(Program):
                 RunningMetrics(running, results, self._model.reset_metrics),
                 [weight.constraint for weight in self._exchanged],
                 cut,
+                self._served.variables,
+                self._served.ids_of(self._inputs) if self._served.layers else None,
             )
             outputs = tuple(sorted(traced.outputs, key=lambda name: name != "loss"))
             operations = named_operations(graphs(function.graph))
@@ -197,7 +205,12 @@ class KerasProgram(Program):
     ) -> tuple[Traced, Cut | None]:
         @contextmanager
         def as_one_optimizer() -> Iterator[None]:
-            with counters.apart(), self._averages.exchanged(), gathering(self._model):
+            with (
+                counters.apart(),
+                self._averages.exchanged(),
+                gathering(self._model),
+                self._served.looking_up(),
+            ):
                 yield
 
         recorder = Recorder(held_by(self._model)) if self.gradients else None
@@ -227,6 +240,11 @@ class KerasProgram(Program):
                 f"categorical_crossentropy. Keras says: {error}"
             ) from error
         return structure.as_logs(self._model, "train_step", logs)
+
+    def _inputs(self, *batch: tf.Tensor) -> Any:
+        """Return the model's input of a batch."""
+        x, _, _ = keras.utils.unpack_x_y_sample_weight(self._fields.batch(batch))
+        return x
 
     @property
     def inputs(self) -> tuple[FeedSpec, ...]:
@@ -271,6 +289,9 @@ class KerasProgram(Program):
 
     @property
     def _writers(self) -> Mapping[str, Callable[[Path], None]]:
+        if self._served.layers:
+            # No such file holds their rows.
+            return {}
         return {
             "keras": partial(keras_file, self._model),
             "savedmodel": partial(saved_model, self._model),
@@ -303,6 +324,20 @@ class KerasProgram(Program):
             for weight, value in zip(self._exchanged, values, strict=True):
                 constraint = weight.constraint
                 weight.assign(value if constraint is None else constraint(value))
+
+    @property
+    def rows(self) -> Any:
+        """See `Program.rows`."""
+        return self._served.rows
+
+    @property
+    def served(self) -> HeldRows | None:
+        """See `Servable.served`."""
+        return self._served.held
+
+    def find_rows(self, held: HeldRows) -> None:
+        """See `Program.find_rows`."""
+        self._served.find_in(held)
 
     def finish(self) -> bool:
         """See `Program.finish`: averages, and what constraints have changed, are there to stay."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from ...errors import CaptureError
 from ...runtime.eager import eagerly
 from ..export.serving import serve, specs_of
 from ..export.symbolic import graph_only
+from .served import ServedLayers
 from .structure import as_fit_does, functional, leaves, named_plainly, pack, require_call
 
 
@@ -44,12 +46,19 @@ def serve_keras(
     """
     require_call(model, "predict_step", "predict with one of its parts: tos.load_model(part)")
 
-    def predict(*batch: tf.Tensor) -> Mapping[str, tf.Tensor]:
+    layers = ServedLayers(model)
+
+    def inputs(*batch: tf.Tensor) -> Any:
         if preprocess is None:
-            x = pack(struct, as_fit_does(model, batch, leaves(struct)))
-        else:
-            x = preprocessed(model, preprocess, pack(struct, batch))
-        found = model.predict_step((x,))
+            return pack(struct, as_fit_does(model, batch, leaves(struct)))
+        return preprocessed(model, preprocess, pack(struct, batch))
+
+    served = layers.serving(inputs)
+
+    def predict(*batch: tf.Tensor) -> Mapping[str, tf.Tensor]:
+        x = inputs(*batch)
+        with layers.looking_up(served.variables) if served else nullcontext():
+            found = model.predict_step((x,))
         found = found if finish is None else finish(found)
         if isinstance(found, Mapping):
             return _as_defined(model, found)
@@ -59,7 +68,8 @@ def serve_keras(
     names = [feed.name for feed in leaves(struct)]
     with eagerly(), named_plainly(model), graph_only(f"the predict step of model {model.name!r}"):
         specs = zip(names, specs_of(columns), strict=True)
-        serve(predict, list(specs), [weight.value for weight in model.weights], target)
+        weights = [weight.value for weight in model.weights]
+        serve(predict, list(specs), weights, target, served)
 
 
 def preprocessed(model: Any, preprocess: Callable[[Any], Any], x: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from ...combiners.base import Pushes
 from ...common.arrays import Array, Buffer
 from ...errors import NonFiniteUpdate
+from .served.saved import SavedRows
 
 
 class Push(NamedTuple):
@@ -52,3 +53,5 @@ class Copied(NamedTuple):
     """Of the combiner's rules, as `checkpoint.values` encodes it."""
     arrays: list[Array]
     """Those of the state."""
+    rows: SavedRows | None = None
+    """Those of served tables; None for a model without."""

@@ -16,6 +16,7 @@ from ...combiners.registry import MADE
 from ...combiners.stateless import Downpour, DynSGD
 from ...common.arrays import Array
 from ...common.checks import at_least_one, not_negative, with_known_parameters
+from ...common.served import ServedTable
 from ...errors import CheckpointError, ConfigError
 from ...persist.described import describe, rebuild
 from ...steering.machine import Command
@@ -29,6 +30,7 @@ from .hogwild.trainer import HogwildTrainer
 from .push import Copied
 from .rows.center import RowCenter
 from .rows.exchange import exchange
+from .served.saved import SavedRows
 from .settings import ServerSettings, settings_in
 from .shards.copies import ShardedCopy, joined
 from .shards.maker import ShardedExchangeMaker
@@ -184,7 +186,11 @@ class ParameterServer:
         if isinstance(copied, ShardedCopy):
             return copied.described(), []
         value = {"version": copied.version, "state": copied.state}
-        return value, [copied.center, *copied.arrays]
+        if copied.rows is None or not copied.rows.tables:
+            return value, [copied.center, *copied.arrays]
+        tables = [table.to_json() for table in copied.rows.tables]
+        value |= {"tables": tables, "rows": copied.rows.numbers}
+        return value, [copied.center, *copied.rows.arrays, *copied.arrays]
 
     def from_parts(self, value: dict[str, Any], arrays: list[Array]) -> Copied:
         """See `Strategy.from_parts`."""
@@ -193,4 +199,11 @@ class ParameterServer:
         center, *rest = arrays
         if center.dtype != np.uint8 or center.ndim != 1:
             raise ValueError(f"expected parameters as bytes, got {center.dtype}")
-        return Copied(center, value["version"], value["state"], rest)
+        numbers = value.get("rows", [])
+        tables = tuple(map(ServedTable.from_json, value.get("tables", [])))
+        rows = SavedRows.of_arrays(tables, numbers, rest[: 2 * len(numbers)])
+        rest = rest[2 * len(numbers) :]
+        if numbers:
+            # Else views would keep the whole file in memory.
+            center, rest = center.copy(), [array.copy() for array in rest]
+        return Copied(center, value["version"], value["state"], rest, rows)

@@ -49,6 +49,7 @@ def build(sc: Any, program: Program, ask: Asking, options: ObserverOptions) -> O
     makers: list[Maker] = []
     rate, rows, every, consider = None, None, options.validated_every, None
     if options.keep_best is not None:
+        _refuse_served(program)
         keeper = BestKeeper(options.keep_best)
         makers.append(keeper.bind)
         consider = keeper.consider
@@ -79,6 +80,16 @@ def build(sc: Any, program: Program, ask: Asking, options: ObserverOptions) -> O
         # First at the end of a run: the last look is to be in the event files.
         makers.insert(0, WeightHistograms)
     return Observers(tuple(makers), rate, tuple(options.sinks))
+
+
+def _refuse_served(program: Program) -> None:
+    """Refuse to put the best parameters back where only some of them are in one place."""
+    if program.layout.served:
+        raise ConfigError(
+            f"keep_best: expected none with ServedEmbedding {program.layout.served[0].name!r}, of "
+            "whose rows no copy is kept for each validation. Write checkpoints, and continue from "
+            "the one that you want: checkpoint_every='5m'."
+        )
 
 
 def _following(

@@ -6,13 +6,14 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from ...common.arrays import Array, Buffer
 from ...errors import WaitTimeout
 from ...inference.predictor import BATCH_SIZE, Predictor
+from ...inference.servable import HeldRows
 
 if TYPE_CHECKING:
     from ...blocks.block import ColumnSpec
@@ -46,6 +47,8 @@ class HeldModel(Predictor):
 
     def __init__(self, program: Program, store: Parameters, patience: float = MERGE) -> None:
         self.program = program
+        if program.layout.served:
+            program.find_rows(cast(HeldRows, store))
         self._patience = patience
         self._store = store
         # Reentrant: a callback may evaluate.
@@ -67,6 +70,11 @@ class HeldModel(Predictor):
     def feeds(self) -> tuple[Feed, ...]:
         """See `Program.feeds`."""
         return self.program.feeds
+
+    @property
+    def served(self) -> HeldRows | None:
+        """See `Servable.served`."""
+        return cast(HeldRows, self._store) if self.program.layout.served else None
 
     def serve(self, columns: Sequence[ColumnSpec], target: Path) -> None:
         """Pack the center; see `Predictor.serve`."""

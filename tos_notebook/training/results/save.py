@@ -39,7 +39,7 @@ def save(
     with temporary.directory("tos-save-") as folder:
         if chosen == "numpy":
             made = Path(folder, "numpy.npz")
-            np.savez(made, **parameters)  # type: ignore[arg-type]
+            np.savez(made, **parameters, **_rows(model))  # type: ignore[arg-type]
         else:
             made = Path(folder, _name(place))
             with model.present() as program:
@@ -61,7 +61,21 @@ def _format(place: str, format: str | None) -> str:
     return chosen
 
 
+def _rows(model: HeldModel) -> Mapping[str, Array]:
+    """Return ids and rows of served tables, by the names of their layers."""
+    if model.served is None:
+        return {}
+    model.served.files()
+    return model.served.rows.named()  # type: ignore[no-any-return]
+
+
 def _refuse_unwritable(program: Program, chosen: str) -> None:
+    if program.layout.served:
+        raise ConfigError(
+            f"format={chosen!r}: expected 'numpy' for a model with ServedEmbedding "
+            f"{program.layout.served[0].name!r}, whose rows no model file holds. Write a .npz file "
+            "with ids and rows of each table, or continue from a checkpoint with tos.resume."
+        )
     if chosen not in program.formats:
         usable = ", ".join([*program.formats, "numpy"])
         raise ConfigError(

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....common.arrays import ALIGNMENT, Array, aligned_empty
-from ....errors import CheckpointError, TosError, WaitTimeout
+from ....common.arrays import ALIGNMENT, Array, Buffer, aligned_empty
+from ....errors import CheckpointError, ClusterUnreachable, TosError, WaitTimeout
 from ....layout import Layout
 from ....persist.parts import PartPlace, SavedPart
 from ....persist.values import transfer
@@ -67,6 +67,46 @@ def gather(nbytes: int, version: int, swaps: int, held: Sequence[Held]) -> Copie
         center[start : start + len(own)] = own
         stripes += [transfer(s, others, arrays) for s in state.get("stripes", ())]
     return Copied(center, version, {"stripes": stripes, "tensors": [], "swaps": swaps}, arrays)
+
+
+def split(parts: Sequence[Slice], copied: Copied, state: bool) -> list[Buffer]:
+    """Return what each shard begins with, packed.
+
+    Parameters
+    ----------
+    parts : sequence of Slice
+    copied : Copied
+    state : bool
+        Whether the combiner's rules begin with the state that is there.
+    """
+    stripes = copied.state.get("stripes") if state else None
+    first, payloads = 0, []
+    for part in parts:
+        arrays: list[Array] = [copied.center[part.start : part.stop]]
+        own = None
+        if stripes is not None:
+            mine: list[Array] = []
+            chosen = stripes[first : first + part.stripes]
+            own = {"stripes": [transfer(s, copied.arrays, mine) for s in chosen], "tensors": []}
+            arrays += mine
+        first += part.stripes
+        payloads.append(parcel.pack({"version": copied.version, "state": own}, arrays))
+    return payloads
+
+
+def to_all(group: Group, what: str, payloads: list[Buffer]) -> None:
+    """Change something at all shards; if only some of them obey, all are lost.
+
+    Raises
+    ------
+    TosError
+        Why one did not.
+    """
+    try:
+        group.command(what, payloads, ANSWER)
+    except TosError as error:
+        group.lose(ClusterUnreachable(f"Not all shards could {what}: {error}"))
+        raise
 
 
 class Copies:

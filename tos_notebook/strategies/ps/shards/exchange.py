@@ -11,9 +11,9 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
-from ....archive.runner import Runner, Trained
+from ....archive.runner import Runner, ServedRunner, Trained
 from ....common.arrays import Array
 from ....errors import ClusterUnreachable, RemoteProtocolError
 from ....layout import Layout
@@ -35,6 +35,7 @@ from ....worker.exchange import WorkerContext, ask, expect
 from ..exchange import encoding_in
 from ..replica import Replica
 from ..residual import ResidualStore
+from ..served.client import ServedRowsOfWorker
 from ..updates import Updates
 from .link import Place, ShardLink
 from .slices import Slice
@@ -87,6 +88,7 @@ class ShardedExchange:
             )
             for part, store in zip(parts, self._stores, strict=True)
         ]
+        self._served = ServedRowsOfWorker(layout.served, len(parts)) if layout.served else None
         self._threads = ThreadPoolExecutor(len(parts), "tos-shard")
         self._begun = (0, 0)
         self._generation = ""
@@ -127,18 +129,32 @@ class ShardedExchange:
 
     def train(self, runner: Runner, columns: Sequence[Array], batch_size: int) -> Trained:
         """See `Exchange.train`."""
+        if self._served is None:
+            return self._train(runner, columns, batch_size)
+        self._served.fetch(cast(ServedRunner, runner), columns, self._of_each)
+        trained = self._train(runner, columns, batch_size)
+        self._served.take(cast(ServedRunner, runner))
+        return trained
+
+    def _train(self, runner: Runner, columns: Sequence[Array], batch_size: int) -> Trained:
         return runner.train(self.vectors, columns, batch_size)
+
+    def _of_each(self, call: Callable[[int, ShardLink], None]) -> None:
+        """Call something with the number and the link of each shard, of all at once."""
+        calls = [self._threads.submit(call, n, link) for n, link in enumerate(self._links)]
+        for each in calls:
+            each.result()
 
     def write(self, trained: Iterable[Array]) -> bool:
         """See `Exchange.write`."""
-        return self._updates.write(trained, all(link.replica.encodes for link in self._links))
+        finite = self._updates.write(trained, all(link.replica.encodes for link in self._links))
+        return finite and (self._served is None or self._served.finite)
 
     def push(self, message: Push, meanwhile: Callable[[], object]) -> Reply:
         """See `Exchange.push`."""
         if message.finite:
-            staging = [
-                self._threads.submit(link.stage, message, self._updates) for link in self._links
-            ]
+            links = enumerate(self._links)
+            staging = [self._threads.submit(self._stage, n, link, message) for n, link in links]
             meanwhile()
             sent = [each.result() for each in staging]
             if not all(each.finite for each in sent):
@@ -166,6 +182,11 @@ class ShardedExchange:
 
     def _spoiled(self) -> None:
         """Take note that an update was made where parameters were adopted, and is not sent."""
+
+    def _stage(self, number: int, link: ShardLink, message: Push) -> Push:
+        if self._served is not None:
+            self._served.leave(number, link, message)
+        return link.stage(message, self._updates)
 
     def _traffic(self) -> bytes:
         up, down = (sum(link.moved[way] for link in self._links) for way in (0, 1))

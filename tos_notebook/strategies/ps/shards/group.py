@@ -17,7 +17,7 @@ from .load import LoadMeter
 LOOK = 0.5
 """Seconds for which a shard's question is held while there is nothing to do."""
 
-MOST_BYTES = {"send": 1 << 32, "written": 1 << 16}
+MOST_BYTES = {"send": 1 << 32, "written": 1 << 16, "find rows": 1 << 32, "send rows": 1 << 32}
 """Of what a shard sends at once, by the order; nothing for others."""
 
 Answered = tuple[int, Buffer | None]

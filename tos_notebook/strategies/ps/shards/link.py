@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ....common.arrays import Buffer
+import numpy as np
+
+from ....common.arrays import Array, Buffer
 from ....errors import ClusterUnreachable, RemoteProtocolError, TransportError
 from ....transport.client import MAX_PAYLOAD, ChannelConnection
 from ....transport.dial import ANSWER, connect_tcp
-from ....wire.messages import Attach, Collect, Encoding, Proceed, Push
+from ....wire.messages import Attach, Collect, Encoding, LeaveRows, Lookup, Proceed, Push
 from ....worker.exchange import ask, expect
 from ..replica import Replica
 from ..rows import payload
@@ -74,6 +76,16 @@ class ShardLink:
             expect(Proceed, answer, sent)
             self.moved[0] += len(update)
         return sent
+
+    def exchange_rows(
+        self, message: Lookup | LeaveRows, payload: Array
+    ) -> tuple[Proceed, memoryview | None]:
+        """See `RowLink.exchange_rows`."""
+        sent = payload.view(np.uint8).data
+        answer, received = self._connected().request(message, sent)
+        self.moved[0] += len(sent)
+        self.moved[1] += 0 if received is None else len(received)
+        return expect(Proceed, answer, message), received
 
     def _encode(self, message: Push, updates: Updates) -> tuple[Push, Buffer]:
         update = updates.buffer[self.part.start : self.part.stop]

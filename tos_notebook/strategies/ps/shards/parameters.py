@@ -5,22 +5,25 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 
 from ....combiners.base import Combiner
 from ....combiners.registry import MADE
 from ....common.arrays import Array, Buffer
+from ....common.served_files import RowsFile
 from ....errors import CheckpointError, ClusterUnreachable, TosError
 from ....layout import Layout
 from ....persist.described import describe
-from ....persist.values import transfer
 from ...base import Beside
 from ..push import Copied
+from ..served.orders import RowsOfShards
+from ..served.rule import require_by_row
+from ..served.saved import SavedRows
 from . import parcel
 from .commits import Commits
-from .copies import ANSWER, Copies, ShardedCopy, gather, held_in
+from .copies import ANSWER, Copies, ShardedCopy, gather, held_in, split, to_all
 from .group import Group
 from .service import ShardTask
 from .slices import slices, stripe_lengths
@@ -54,6 +57,8 @@ class ShardedParameters:
         Returns what starts tasks in the cluster.
     lost : callable
         Called from any thread when shards are lost, with the reason.
+    rows : SavedRows, optional
+        Those of served tables that were trained before.
     """
 
     def __init__(
@@ -65,7 +70,9 @@ class ShardedParameters:
         stripe_bytes: int,
         beside: Callable[[], Beside],
         lost: Callable[[TosError], object],
+        rows: SavedRows | None = None,
     ) -> None:
+        require_by_row(layout, combiner)
         self.layout = layout
         self.commits = Commits()
         self.torn: str | None = None
@@ -75,7 +82,8 @@ class ShardedParameters:
         self._make_beside = beside
         self._beside: Beside | None = None
         self._lost = lost
-        self._kept = Copied(initial.copy(), 0, {}, [])
+        self._rows = RowsOfShards(rows or SavedRows(layout.served))
+        self._kept = Copied(initial.copy(), 0, {}, [], self.rows)
         self._kept_for: Combiner | None = None
         """The combiner whose state was kept; None if it begins with empty state."""
         self._swaps = 0
@@ -93,10 +101,16 @@ class ShardedParameters:
         """See `Parameters.version`."""
         return self.commits.version
 
-    def go_on(self, version: int, torn: str | None) -> None:
+    @property
+    def rows(self) -> SavedRows:
+        """Those of served tables, as of the last copy."""
+        return self._rows.saved
+
+    def go_on(self, version: int, torn: str | None, rows: SavedRows | None = None) -> None:
         """Count on from a version, before any worker joins."""
         self.torn = torn
-        self._kept = self._kept._replace(version=version)
+        self._rows = RowsOfShards(rows or self.rows)
+        self._kept = self._kept._replace(version=version, rows=self.rows)
         self.commits.restart(version, None, "")
 
     def serve(self, onward: Callable[[], bool]) -> None:
@@ -136,7 +150,8 @@ class ShardedParameters:
         token, generation = secrets.token_hex(16), secrets.token_hex(16)
         group = Group(len(self._parts), self._lost)
         layouts = tuple(part.layout for part in self._parts)
-        task = ShardTask(token, generation, layouts, self._lengths, self._combiner)
+        made = layouts, self._lengths, self._combiner, self.layout.served
+        task = ShardTask(token, generation, *made)
         beside = self._beside = self._make_beside()
         beside.services.add(token, group.seat)
         try:
@@ -161,19 +176,19 @@ class ShardedParameters:
 
     def _give(self, group: Group) -> None:
         """Give each shard its part of what is kept."""
-        kept, first, payloads = self._kept, 0, []
-        state = kept.state.get("stripes") if self._kept_for is self._combiner else None
-        for part in self._parts:
-            arrays: list[Array] = [kept.center[part.start : part.stop]]
-            own = None
-            if state is not None:
-                mine: list[Array] = []
-                chosen = state[first : first + part.stripes]
-                own = {"stripes": [transfer(s, kept.arrays, mine) for s in chosen], "tensors": []}
-                arrays += mine
-            first += part.stripes
-            payloads.append(parcel.pack({"version": kept.version, "state": own}, arrays))
-        group.command("load", payloads, ANSWER)
+        same = self._kept_for is self._combiner
+        group.command("load", split(self._parts, self._kept, same), ANSWER)
+        self._rows.give(group)
+
+    def files(self) -> Sequence[RowsFile]:
+        """See `ServedParameters.files`."""
+        self._present(lambda group: self._fetch(group, False, rows=True))
+        return self.rows.files
+
+    def find_rows(self, table: int, ids: Array) -> Array:
+        """See `ServedParameters.find_rows`."""
+        with self._changed:
+            return self._rows.find(self._present_group(), table, ids)
 
     def read(self, out: Buffer | None = None, patience: float | None = None) -> tuple[Buffer, int]:
         """See `Parameters.read`: all that counts is in it, and no more."""
@@ -188,16 +203,20 @@ class ShardedParameters:
     def _present(self, fetch: Callable[[Group], Copied], patience: float | None = None) -> Copied:
         """Return what shards hold, or what is kept where there are none."""
         with self._changed:
-            back = self._changed.wait_for(
-                lambda: self._group is None or self._group.error is None,
-                BACK if patience is None else patience,
-            )
-            if self._group is None:
-                return self._kept
-            if not back:
-                assert self._group.error is not None
-                raise self._group.error
-            return fetch(self._group)
+            group = self._present_group(patience)
+            return self._kept if group is None else fetch(group)
+
+    def _present_group(self, patience: float | None = None) -> Group | None:
+        """Return the shards, if there are any, once those that were lost are back."""
+        back = self._changed.wait_for(
+            lambda: self._group is None or self._group.error is None,
+            BACK if patience is None else patience,
+        )
+        group = self._group
+        if group is not None and not back:
+            assert group.error is not None
+            raise group.error
+        return group
 
     def copy(self, entered: Callable[[], object]) -> Copied:
         """Return a copy with the combiner's state; see `Trainer.snapshot`."""
@@ -206,13 +225,14 @@ class ShardedParameters:
             if self._group is None:
                 entered()
                 return self._kept
-            return self._fetch(self._group, True, entered)
+            return self._fetch(self._group, True, entered, rows=True)
 
     def copy_apart(self, entered: Callable[[], object]) -> Copied | ShardedCopy:
         """Return a copy that stays in the shards, where they can write it."""
         with self._lock:
             copies = self._copies
-            if copies is None or copies.refused is not None:
+            # Rows of served tables come to the driver, and have to be of the same moment.
+            if copies is None or copies.refused is not None or self.layout.served:
                 return self.copy(entered)
             self._require_whole()
             number = copies.hold()
@@ -228,11 +248,20 @@ class ShardedParameters:
         if self.torn is not None:
             raise CheckpointError(f"{self.torn} No checkpoint is written of it.")
 
-    def _cut(self, group: Group, number: int, state: bool, entered: Callable[[], object]) -> int:
+    def _cut(
+        self,
+        group: Group,
+        number: int,
+        state: bool,
+        entered: Callable[[], object],
+        rows: bool = False,
+    ) -> int:
         """Let shards copy what counts; return its version."""
         with self.commits.held() as reached:
             asked = parcel.pack({"reached": reached, "state": state, "copy": number})
             answers = group.command("copy", [asked] * group.count, ANSWER)
+            if rows:
+                self._rows.copy(group)
             version = self.commits.version
             entered()
         for merged, _ in answers:
@@ -243,12 +272,18 @@ class ShardedParameters:
         return version
 
     def _fetch(
-        self, group: Group, state: bool, entered: Callable[[], object] = lambda: None
+        self,
+        group: Group,
+        state: bool,
+        entered: Callable[[], object] = lambda: None,
+        rows: bool = False,
     ) -> Copied:
-        version = self._cut(group, 0, state, entered)
+        version = self._cut(group, 0, state, entered, rows)
         answers = group.command("send", [parcel.pack({"copy": 0})] * group.count, ANSWER)
         held = held_in(self._parts, answers)
-        copied = gather(self.layout.nbytes, version, self._swaps, held)
+        if rows:
+            self._rows.receive(group)
+        copied = gather(self.layout.nbytes, version, self._swaps, held)._replace(rows=self.rows)
         if not state:
             return copied._replace(state={})
         self._require_whole()
@@ -266,7 +301,7 @@ class ShardedParameters:
                 group.command("copy", [asked] * group.count, ANSWER)
                 value = {"version": self.commits.version, "state": None}
                 payloads = [parcel.pack(value, [buffer[p.start : p.stop]]) for p in self._parts]
-                _to_all(group, "load", payloads)
+                to_all(group, "load", payloads)
 
     def restore(self, copied: Copied) -> None:
         """Continue from a copy, with shards that start with it.
@@ -276,6 +311,12 @@ class ShardedParameters:
         CheckpointError
             It is of other parameters; nothing was changed.
         """
+        rows = copied.rows or SavedRows(self.layout.served)
+        if rows.tables != self.layout.served:
+            raise CheckpointError(
+                f"Expected rows of tables {self.layout.served}, got those of {rows.tables}. "
+                "ServedEmbedding layers and the optimizer have to be those from before."
+            )
         stripes = sum(part.stripes for part in self._parts)
         found = len(copied.state.get("stripes", ()))
         if copied.center.shape != (self.layout.nbytes,) or found not in (0, stripes):
@@ -288,17 +329,25 @@ class ShardedParameters:
                 self._swaps = copied.state.get("swaps", 0)
             same = copied.state.get("swaps", 0) == self._swaps
             self._end()
-            self._kept, self._kept_for = copied, self._combiner if same else None
+            self._rows, self._kept = RowsOfShards(rows), copied._replace(rows=rows)
+            self._kept_for = self._combiner if same else None
             # Nothing else is ever copied than what is whole.
             self.torn = None
             self.commits.restart(copied.version, None, "")
 
     def swap(self, combiner: Combiner, entered: Callable[[], object]) -> None:
-        """Merge by another combiner, which begins with empty state."""
+        """Merge by another combiner, which begins with empty state.
+
+        Raises
+        ------
+        ConfigError
+            It cannot merge rows of served tables; nothing was changed.
+        """
+        require_by_row(self.layout, combiner)
         with self._lock:
             if self._group is not None and self._group.error is None:
                 asked = parcel.pack(describe(combiner, MADE))
-                _to_all(self._group, "swap", [asked] * self._group.count)
+                to_all(self._group, "swap", [asked] * self._group.count)
             self._combiner, self._kept_for = combiner, None
             self._swaps += 1
             entered()
@@ -318,7 +367,8 @@ class ShardedParameters:
             if group is None:
                 return
             try:
-                self._kept, self._kept_for = self._fetch(group, False), None
+                self._kept = self._fetch(group, False, rows=True)
+                self._kept_for = None
             finally:
                 self._end()
 
@@ -338,15 +388,6 @@ class ShardedParameters:
                 if self._beside is not None:
                     self._beside.cancel()
             wait([job], 5.0)
-
-
-def _to_all(group: Group, what: str, payloads: list[Buffer]) -> None:
-    """Change something at all shards; if only some of them obey, all are lost."""
-    try:
-        group.command(what, payloads, ANSWER)
-    except TosError as error:
-        group.lose(ClusterUnreachable(f"Not all shards could {what}: {error}"))
-        raise
 
 
 def _why(job: Future[None]) -> TosError:

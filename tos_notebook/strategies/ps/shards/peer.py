@@ -8,10 +8,22 @@ from ....codecs.pair import CodecPair, as_codecs
 from ....combiners.base import Pushes
 from ....errors import ConfigError, RemoteProtocolError, SessionClosed
 from ....transport.base import BytesLike
-from ....wire.messages import Answer, Attach, Collect, Directive, Encoding, Proceed, Push, Request
+from ....wire.messages import (
+    Answer,
+    Attach,
+    Collect,
+    Directive,
+    Encoding,
+    LeaveRows,
+    Lookup,
+    Proceed,
+    Push,
+    Request,
+)
 from .. import push as ps
 from ..peer_replica import PeerReplica
 from ..rows.peer_replica import RowPeerReplica
+from ..served.peer import ServedPeer
 from .staging import Reached, Staging
 
 PUSHES = get_args(Pushes)
@@ -33,6 +45,7 @@ class ShardHandler:
     def __init__(self, token: str, staging: Staging) -> None:
         self._token = token
         self._staging = staging
+        self._rows = ServedPeer(staging.rows)
         self._replica: PeerReplica | RowPeerReplica | None = None
         # Whether it holds what this worker has left last, or what has become of it.
         self._holds = False
@@ -44,7 +57,9 @@ class ShardHandler:
     @property
     def brief(self) -> bool:
         """See `Handler.brief`."""
-        return not self._waits and self._replica is not None and self._replica.brief
+        if self._waits or self._staging.rows.tables:
+            return False
+        return self._replica is not None and self._replica.brief
 
     @property
     def needed(self) -> bool:
@@ -58,6 +73,9 @@ class ShardHandler:
         if isinstance(message, Push):
             self._staging.traffic.add(received=nbytes)
             return self._encoded().receive_into(nbytes)
+        if isinstance(message, Lookup | LeaveRows):
+            self._staging.traffic.add(received=nbytes)
+            return self._rows.receive_into(message, nbytes)
         if nbytes:
             raise RemoteProtocolError(
                 f"{type(message).__name__}: expected a payload of 0 bytes, got {nbytes}."
@@ -75,6 +93,13 @@ class ShardHandler:
                 return self._encode(message), None
             case Push():
                 return self._stage(message), None
+            case Lookup():
+                found = self._rows.find(message)
+                self._staging.traffic.add(sent=len(found))
+                return _go(), found
+            case LeaveRows():
+                self._rows.leave(message)
+                return _go(), None
             case Collect():
                 answer, reply = self._collect(message)
                 self._staging.traffic.add(sent=0 if reply is None else len(reply))
@@ -138,7 +163,8 @@ class ShardHandler:
             finite,
         )
         place = message.epoch, message.sequence
-        self._staging.stage(self._partition, self._task, place, replica.buffer, push)
+        owner, changes = (self._partition, self._task), self._rows.take(place)
+        self._staging.stage(*owner, place, replica.buffer, push, changes)
         self._holds = True
         return _go()
 

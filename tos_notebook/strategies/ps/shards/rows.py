@@ -109,13 +109,15 @@ class RowShardedExchange(ShardedExchange):
         self._rows.use(settings)
         super().use(settings)
 
-    def train(self, runner: Runner, columns: Sequence[Array], batch_size: int) -> Trained:
-        """See `Exchange.train`."""
+    def _train(self, runner: Runner, columns: Sequence[Array], batch_size: int) -> Trained:
         return self._rows.train(runner, columns, batch_size)
 
     def write(self, trained: Iterable[Array]) -> bool:
         """See `Exchange.write`."""
-        return self._rows.write(trained) if self.by_row else super().write(trained)
+        if not self.by_row:
+            return super().write(trained)
+        finite = self._rows.write(trained)
+        return finite and (self._served is None or self._served.finite)
 
     def push(self, message: Push, meanwhile: Callable[[], object]) -> Reply:
         """See `Exchange.push`."""

@@ -15,6 +15,7 @@ from typing import Any
 from ....combiners.base import Combiner
 from ....combiners.registry import MADE
 from ....common.arrays import Array, Buffer
+from ....common.served import ServedTable
 from ....errors import RemoteProtocolError, TosError
 from ....layout import Layout
 from ....persist.described import rebuild
@@ -27,6 +28,8 @@ from ....worker.exchange import expect
 from ....worker.usage import UsageMeter
 from ..push import Copied
 from ..rows.center import RowCenter
+from ..served.orders import RowOrders
+from ..served.shard import ServedRows
 from ..stripes import Lengths
 from . import parcel
 from .peer import ShardHandler
@@ -52,6 +55,8 @@ class ShardTask:
     lengths : Lengths
         Of stripes.
     combiner : Combiner
+    served : tuple of ServedTable
+        Tables of which each shard has rows.
     """
 
     token: str
@@ -59,12 +64,13 @@ class ShardTask:
     layouts: tuple[Layout, ...]
     lengths: Lengths
     combiner: Combiner
+    served: tuple[ServedTable, ...] = ()
 
     def __call__(self, number: int, place: SidePlace) -> None:
         """Serve shard `number`; return when the driver says so, or is gone."""
         layout = self.layouts[number]
         center = RowCenter(layout, layout.allocate(), self.combiner, self.lengths)
-        staging = Staging(center)
+        staging = Staging(center, ServedRows(self.served, number, len(self.layouts)))
         endpoint = place.endpoint
         listener = TcpListener(
             lambda peer: ShardHandler(self.generation, staging), place.secret, endpoint
@@ -107,6 +113,7 @@ class Shard:
             "write": self._write,
             "written": self._written,
             "forget": self._forget,
+            **RowOrders(staging.rows).orders,
         }
 
     def obey(self, order: Order, payload: memoryview | None) -> Buffer | None:

@@ -8,14 +8,16 @@ between, what the next attempt, or the driver, says of the partition tells what 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from ....combiners.base import PushInfo
 from ....common.arrays import Buffer
 from ....errors import RemoteProtocolError, SessionClosed
 from ..push import Push
 from ..rows.center import RowCenter
 from ..rows.update import RowUpdate
+from ..served.shard import RowChanges, ServedRows
 from .traffic import Traffic
 
 Place = tuple[int, int]
@@ -31,11 +33,18 @@ class Reached(NamedTuple):
     """Active ones when that was counted: rules of rounds divide by them."""
 
 
+NO_ROWS = ServedRows((), 0, 1)
+"""Of a model without served tables."""
+
+
 class _Staged:
     """An update that is not merged yet, or is, and has become its reply."""
 
-    def __init__(self, place: Place, update: Buffer | RowUpdate, push: Push) -> None:
+    def __init__(
+        self, place: Place, update: Buffer | RowUpdate, push: Push, changes: Sequence[RowChanges]
+    ) -> None:
         self.place, self.update, self.push = place, update, push
+        self.changes = changes
         self.version: int | None = None
         """That it has made; None as long as it is not merged."""
         self.lock = threading.Lock()
@@ -50,10 +59,13 @@ class Staging:
     ----------
     center : RowCenter
         Of the shard's part.
+    rows : ServedRows
+        Likewise.
     """
 
-    def __init__(self, center: RowCenter) -> None:
+    def __init__(self, center: RowCenter, rows: ServedRows = NO_ROWS) -> None:
         self.center = center
+        self.rows = rows
         self.traffic = Traffic()
         self.failed: Exception | None = None
         """Why a part of an update that counts could not be merged."""
@@ -90,7 +102,13 @@ class Staging:
                 del self._staged[partition]
 
     def stage(
-        self, partition: int, task: int, place: Place, update: Buffer | RowUpdate, push: Push
+        self,
+        partition: int,
+        task: int,
+        place: Place,
+        update: Buffer | RowUpdate,
+        push: Push,
+        changes: Sequence[RowChanges] = (),
     ) -> None:
         """Keep an update until the driver has counted it.
 
@@ -101,6 +119,8 @@ class Staging:
         update : ndarray, shape (layout.nbytes,), uint8, or RowUpdate
             Stays as it is until it is merged or withdrawn.
         push : Push
+        changes : sequence of RowChanges, optional
+            Of served tables; they stay as they are likewise.
 
         Raises
         ------
@@ -118,7 +138,7 @@ class Staging:
                     f"Partition {partition}: expected that update {left.place} is merged or "
                     f"withdrawn first, got update {place}."
                 )
-            self._staged[partition] = _Staged(place, update, push)
+            self._staged[partition] = _Staged(place, update, push, changes)
 
     def merge(self, partition: int, task: int, place: Place, workers: int) -> int | None:
         """Merge an update that counts, unless that was done.
@@ -179,13 +199,23 @@ class Staging:
             if staged.version is None:
                 push = staged.push._replace(workers=workers)
                 try:
-                    staged.version = self.center.merge(staged.update, push).version
+                    staged.version = self._merge_all(staged, push)
                 except Exception as error:
                     self.failed = self.failed or error
                     raise
                 with self._changed:
                     self._changed.notify_all()
             return staged.version
+
+    def _merge_all(self, staged: _Staged, push: Push) -> int:
+        if not self.rows.tables:
+            return self.center.merge(staged.update, push).version
+        with self.rows.lock:
+            merged = self.center.merge(staged.update, push)
+            count = merged.version - 1
+            told = push.worker, merged.staleness, push.steps, push.samples, push.workers, count
+            self.rows.merge(staged.changes, self.center.combiner, PushInfo(*told))
+        return merged.version
 
     def _require(self, partition: int, task: int) -> None:
         if self._owners.get(partition) != task:

@@ -43,6 +43,7 @@ class ShardedTrainer:
             stripe_bytes,
             setup.beside,
             self._lose,
+            setup.rows,
         )
         self._reports: Reports
         self._requests: WorkerRequests
@@ -101,11 +102,11 @@ class ShardedTrainer:
     def hand_over(self) -> HandedOver:
         """See `Trainer.hand_over`; what the combiner keeps ends with it."""
         self.parameters.close()
-        return HandedOver(self.parameters.version, self.parameters.torn)
+        return HandedOver(self.parameters.version, self.parameters.torn, rows=self.parameters.rows)
 
     def take_over(self, handed: HandedOver) -> bool:
         """See `Trainer.take_over`; workers have the optimizers."""
-        self.parameters.go_on(handed.version, handed.torn)
+        self.parameters.go_on(handed.version, handed.torn, handed.rows)
         return False
 
     def quiesce(self) -> AbstractContextManager[object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ from tests.unit.worker.support import join, push
 from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.combiners import Combiner, as_combiner
 from tos_notebook.common.arrays import Array
+from tos_notebook.common.served import ServedTable
 from tos_notebook.coordination.coordinator import Coordinator
 from tos_notebook.coordination.server import WorkerHandler
 from tos_notebook.coordination.settings import Settings
@@ -56,8 +57,9 @@ class Bench:
         codec: str = "fp32",
         shards: int = 0,
         sync: str = "asp",
+        served: Sequence[ServedTable] = (),
     ) -> None:
-        self.layout = layout(by_row)
+        self.layout = Layout(layout(by_row).specs, served)
         self.events: list[Any] = []
         server = ServerSettings(as_combiner(combiner), as_codecs(codec))
         self._settings = Settings(server, 1, as_sync(sync))
@@ -67,7 +69,7 @@ class Bench:
         beside = SideThreads(lambda: connect_inproc(self.listener), self._secret)
         initial = self.layout.pack(values)
         setup = TrainerSetup(self.layout, initial, self._settings, beside=lambda: beside)
-        strategy = ParameterServer(STRIPE, shards)
+        self.strategy = strategy = ParameterServer(STRIPE, shards)
         self._exchange = strategy.exchange
         self.trainer: Any = strategy.trainer(setup)
         self.training = Coordinator(
@@ -124,7 +126,11 @@ class Bench:
         trained = [
             b + np.asarray(change.get(name, 0)).astype(b.dtype) for name, b in before.items()
         ]
-        finite = worker.write(trained)
+        self.send(number, worker.write(trained))
+
+    def send(self, number: int, finite: bool) -> None:
+        """Let a worker push what it has written."""
+        worker = self.workers[number]
         message = push(
             self.pushed[number],
             base_version=self._versions[number],
@@ -168,8 +174,9 @@ def bench(
     codec: str = "fp32",
     shards: int = 0,
     sync: str = "asp",
+    served: Sequence[ServedTable] = (),
 ) -> Iterator[Bench]:
-    with closing(Bench(combiner, by_row, codec, shards, sync)) as made:
+    with closing(Bench(combiner, by_row, codec, shards, sync, served)) as made:
         yield made
 
 
