@@ -21,7 +21,7 @@ ROOMS = {
         *("sharing", "allreduce", "mllib", "feeding", "embeddings"),
     ),
     "latency": ("exchange", "pushes", "control", "epochs", "failures"),
-    "scale": ("load", "workers", "memory", "stragglers", "shards", "predictions"),
+    "scale": ("load", "workers", "memory", "stragglers", "shards", "predictions", "served"),
     "accuracy": ("accuracy", "sorted_data", "optimizer_state"),
     "start_up": ("start", "again", "compilers", "course", "fresh"),
     "front_end": ("view", "notebook", "browser", "panel"),
