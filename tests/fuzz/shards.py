@@ -22,6 +22,7 @@ from tests.fuzz.mutate import EXTREMES, join, mutate, split
 from tests.unit.worker.support import push
 from tos_notebook.combiners import Downpour
 from tos_notebook.common.arrays import ALIGNMENT, Buffer
+from tos_notebook.common.served import ServedTable, shard_of
 from tos_notebook.common.table_rows import TableRows
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.strategies.ps import push as ps
@@ -30,6 +31,7 @@ from tos_notebook.strategies.ps.residual import ResidualStore
 from tos_notebook.strategies.ps.rows.center import RowCenter
 from tos_notebook.strategies.ps.rows.replica import RowReplica
 from tos_notebook.strategies.ps.rows.update import RowUpdate
+from tos_notebook.strategies.ps.served.shard import ServedRows
 from tos_notebook.strategies.ps.shards.peer import ShardHandler
 from tos_notebook.strategies.ps.shards.rows import RowShardLink
 from tos_notebook.strategies.ps.shards.slices import Slice, slices, stripe_lengths
@@ -40,7 +42,7 @@ from tos_notebook.transport.client import ChannelConnection
 from tos_notebook.transport.inproc import InprocListener
 from tos_notebook.transport.reactor import Reactor
 from tos_notebook.transport.server import serve
-from tos_notebook.wire.messages import Attach, Collect, Encoding, Refused
+from tos_notebook.wire.messages import Attach, Collect, Encoding, LeaveRows, Lookup, Refused
 from tos_notebook.wire.settings import WorkerSettings
 
 WHOLE = Layout(
@@ -48,9 +50,12 @@ WHOLE = Layout(
         ParameterSpec("kernel", (4, 2), "float32"),
         ParameterSpec("users", (48, 3), "float32", by_row=True),
         ParameterSpec("items", (9, 2), "float64", by_row=True),
-    ]
+    ],
+    [ServedTable("tags", 1000, 2, 8, kept=(0.0,))],
 )
 TOKEN = "generation"
+MERGE = 5
+"""The first order to merge, among a worker's frames."""
 OTHER = 77
 """The partition whose update waits meanwhile."""
 
@@ -77,6 +82,7 @@ class ShardWorld:
     """
 
     def __init__(self, number: int) -> None:
+        self._number = number
         self._part = slices(WHOLE, 2, stripe_lengths(WHOLE, 64))[number]
         self._layout = self._part.layout
         self.requests: list[bytes] = []
@@ -108,6 +114,12 @@ class ShardWorld:
             kernel = [np.ones((4, 2), np.float32)]
             if rows.by_row:
                 rows.write(kernel)
+            tags = np.arange(100 * number, 100 * number + 8)
+            tags = tags[shard_of(tags, 2) == self._number]
+            link.exchange_rows(Lookup(0), tags)
+            changes = np.full((len(tags), 4), 0.5, np.float32)
+            both = [array.reshape(-1).view(np.uint8) for array in (tags, changes)]
+            link.exchange_rows(LeaveRows(0, 0, number), np.concatenate(both))
             # All of them fit a shard that has merged nothing yet.
             link.version = 0
             link.stage(push(number), updates)
@@ -119,7 +131,8 @@ class ShardWorld:
         initial = self._layout.allocate()
         for vector in self._layout.vectors(initial):
             vector[...] = np.arange(1, 1 + vector.size)
-        staging = Staging(RowCenter(self._layout, initial, Downpour(), Lengths(64, 64)))
+        center = RowCenter(self._layout, initial, Downpour(), Lengths(64, 64))
+        staging = Staging(center, ServedRows(WHOLE.served, self._number, 2))
         staging.attach(OTHER, 1, Reached((0, 0), 1))
         tables = []
         for segment in self._layout.tables:
@@ -156,7 +169,7 @@ class ShardWorld:
         spoil = edit_rows if is_push and random.random() < 0.5 else mutate
         sent = spoil(random, frame, self.requests)
         # Behind each push there is the order to merge it.
-        self._memo.begin(sent, self.requests[number + 1 if is_push else 3])
+        self._memo.begin(sent, self.requests[number + 1 if is_push else MERGE])
         serve(self._memo, self._handler, Reactor())
         answers = [message_of(head) for head in self._memo.heads]
         texts = [a.text for a in answers if isinstance(a, Refused)]
@@ -164,6 +177,7 @@ class ShardWorld:
             raise Forgery(texts[0])
         self._check_other()
         self._check_center(before, sent, texts)
+        self._check_rows()
         # What was refused has changed nothing, and the same worker continues.
         self._clean = len(texts) == len(answers)
         if not answers:
@@ -178,6 +192,16 @@ class ShardWorld:
         values = [rows.values for rows in self._waiting.tables]
         if any(bool((array != 1).any()) for array in (self._waiting.dense, *values)):
             raise Forgery("an update of another partition was changed")
+
+    def _check_rows(self) -> None:
+        """Let served rows change with a push only, and be those that this shard may have."""
+        rows = self._staging.rows
+        ids, values = rows.copy_changed(True)
+        if len(ids) and not self._staging.center.version:
+            raise Forgery(f"served rows {ids} changed without a push")
+        rows.check(0, np.sort(ids))
+        if not np.isfinite(values).all():
+            raise Forgery(f"served rows {ids} are not finite")
 
     def _check_center(self, before: bytes, sent: bytes, refused: list[str]) -> None:
         """Let the center change only by whole pushes, by an account of their own."""

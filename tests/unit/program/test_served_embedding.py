@@ -145,6 +145,40 @@ def test_a_model_of_nothing_else_is_refused() -> None:
         capture(model)
 
 
+class Recommender(keras.Model):
+    """The model of Keras' own example of a recommender, whose users and items are served."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.users = ServedEmbedding(ROWS, 4, "he_normal", name="users")
+        self.user_bias = ServedEmbedding(ROWS, 1, "zeros", name="user_bias")
+        self.items = ServedEmbedding(ROWS, 4, "he_normal", name="items")
+        self.item_bias = keras.layers.Embedding(ROWS, 1)
+
+    def call(self, pairs: Any) -> Any:
+        users, items = self.users(pairs[:, 0]), self.items(pairs[:, 1])
+        match = keras.ops.sum(users * items, axis=1, keepdims=True)
+        bias = self.user_bias(pairs[:, 0]) + self.item_bias(pairs[:, 1])
+        return keras.ops.sigmoid(match + bias)
+
+
+def test_a_subclass_that_computes_its_ids_trains_several_tables() -> None:
+    model = Recommender()
+    model(IDS)
+    model.compile(keras.optimizers.Adam(0.01), "binary_crossentropy")
+    program = capture(model)
+    assert [table.name for table in program.layout.served] == ["users", "user_bias", "items"]
+    runner, columns = runner_of(program), [IDS, LABELS]
+    users, items = np.unique(IDS[:, 0]).tolist(), np.unique(IDS[:, 1]).tolist()
+    ids = runner.served_ids(columns)
+    assert [each.tolist() for each in ids] == [users, users, items]
+    before = [t.begin(i) for t, i in zip(program.layout.served, ids, strict=True)]
+    runner.place_rows(ids, before)
+    runner.train(program.layout.vectors(program.read()), columns, 8)
+    for old, new in zip(before, runner.take_rows(ids), strict=True):
+        assert (old != new).any(axis=1).all()
+
+
 class Shifted(keras.Model):
     """A subclass that asks for other rows in training than in prediction."""
 
