@@ -113,6 +113,11 @@ class ShardLink:
         """Adopt what has come, unless it is there."""
         if self.replica.lossless and not there:
             # A shard sends what it has not been asked for to workers that keep their own.
+            expected = self.replica.adopted.nbytes
+            if len(received) != expected:
+                raise RemoteProtocolError(
+                    f"Expected parameters of {expected} bytes of a shard, got {len(received)}."
+                )
             self.replica.adopted[:] = received
         self.replica.adopt(received)
 

@@ -195,6 +195,11 @@ class Staging:
             return self._changed.wait_for(lambda: self.center.version >= version, timeout)
 
     def _merge(self, staged: _Staged, workers: int) -> int:
+        if workers < 1:
+            # Rules divide by them.
+            raise RemoteProtocolError(
+                "Expected at least 1 worker to have been active when an update counted, got 0."
+            )
         with staged.lock:
             if staged.version is None:
                 push = staged.push._replace(workers=workers)

@@ -173,3 +173,14 @@ def test_what_cannot_be_merged_is_kept_as_the_reason() -> None:
     with pytest.raises(Exception, match="diverges"):
         staging.merge(0, 1, (0, 1), 1)
     assert "diverges" in str(staging.failed)
+
+
+def test_an_update_that_nobody_can_have_made_is_refused_and_can_still_be_merged() -> None:
+    staging = _staging()
+    staging.attach(0, 1, Reached((0, 0), 1))
+    _stage(staging, 1, (0, 0))
+    with pytest.raises(RemoteProtocolError, match="at least 1 worker"):
+        staging.merge(0, 1, (0, 0), 0)
+    assert staging.failed is None
+    assert staging.merge(0, 1, (0, 0), 1) == 1
+    assert _total(staging) == 1.0
