@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 from ..blocks.source import DataSource
 from ..chaos.rules import Rule
-from ..errors import TosError, WorkerError
-from ..events import Event
+from ..errors import ConfigError, TosError, WorkerError
+from ..events import CommandLapsed, Event
 from ..steering.machine import ONWARD, Command, Machine, RunEvent
 from ..steering.shards import ShardLoad
 from .cohort import Cohort
@@ -284,7 +285,12 @@ class Coordinator(Jobs):
                     self.state.changed.notify_all()
 
             # As one: a snapshot has both or neither, and no push that was made for it comes before.
-            self.trainer.change(settings, changes.keys(), change)
+            try:
+                self.trainer.change(settings, changes.keys(), change)
+            except ConfigError:
+                # What only the strategy knows, such as rows that a combiner cannot merge.
+                self.state.publish(CommandLapsed(time.time(), command, detail))
+                raise
 
     def swap_trainer(
         self, make: Callable[[], Trainer], changed: Callable[[], object], **changes: Any

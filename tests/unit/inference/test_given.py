@@ -20,7 +20,8 @@ Given = Callable[[Any, Any], Any]
 
 def run_of(program: Any) -> Any:
     """Return what a run asks for what it evaluates and predicts."""
-    model = HeldModel(program, SimpleNamespace(read=lambda: (program.read(), 0)))  # type: ignore
+    store = SimpleNamespace(read=lambda: (program.read(), 0), layout=program.layout)
+    model = HeldModel(program, store)  # type: ignore
     return SimpleNamespace(lifecycle=SimpleNamespace(model=model))
 
 

@@ -47,7 +47,7 @@ class HeldModel(Predictor):
 
     def __init__(self, program: Program, store: Parameters, patience: float = MERGE) -> None:
         self.program = program
-        if program.layout.served:
+        if store.layout.served:
             program.find_rows(cast(HeldRows, store))
         self._patience = patience
         self._store = store
@@ -74,7 +74,7 @@ class HeldModel(Predictor):
     @property
     def served(self) -> HeldRows | None:
         """See `Servable.served`."""
-        return cast(HeldRows, self._store) if self.program.layout.served else None
+        return cast(HeldRows, self._store) if self._store.layout.served else None
 
     def serve(self, columns: Sequence[ColumnSpec], target: Path) -> None:
         """Pack the center; see `Predictor.serve`."""

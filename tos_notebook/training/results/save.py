@@ -70,19 +70,20 @@ def _rows(model: HeldModel) -> Mapping[str, Array]:
 
 
 def _refuse_unwritable(program: Program, chosen: str) -> None:
+    if chosen in program.formats:
+        return
     if program.layout.served:
         raise ConfigError(
             f"format={chosen!r}: expected 'numpy' for a model with ServedEmbedding "
             f"{program.layout.served[0].name!r}, whose rows no model file holds. Write a .npz file "
             "with ids and rows of each table, or continue from a checkpoint with tos.resume."
         )
-    if chosen not in program.formats:
-        usable = ", ".join([*program.formats, "numpy"])
-        raise ConfigError(
-            f"format={chosen!r}: expected one that this program can be written in, {usable}. "
-            "keras and savedmodel need a Keras model; a run that was resumed has none unless it "
-            "was given, tos.resume(uri, program=model)."
-        )
+    usable = ", ".join([*program.formats, "numpy"])
+    raise ConfigError(
+        f"format={chosen!r}: expected one that this program can be written in, {usable}. "
+        "keras and savedmodel need a Keras model; a run that was resumed has none unless it "
+        "was given, tos.resume(uri, program=model)."
+    )
 
 
 def _name(place: str) -> str:

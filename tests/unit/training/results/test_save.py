@@ -34,7 +34,7 @@ def test_the_format_is_what_was_said_or_what_the_name_says(
 ) -> None:
     made: list[str] = []
     program = SimpleNamespace(formats=SAVED, save=lambda chosen, path: made.append(chosen))
-    model: Any = SimpleNamespace(present=lambda: nullcontext(program))
+    model: Any = SimpleNamespace(present=lambda: nullcontext(program), served=None)
 
     def delivered(sc: Any, path: Path, place: str) -> str:
         made.append("numpy" if path.suffix == ".npz" else "")

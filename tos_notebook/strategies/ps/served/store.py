@@ -23,7 +23,7 @@ class Index:
 
     def __init__(self) -> None:
         self._keys = np.full(1 << 10, _FREE, np.int64)
-        self._places = np.zeros(1 << 10, np.int64)
+        self._places = np.zeros(1 << 10, np.int32)
         self.count = 0
 
     def find(self, ids: Array) -> Array:
@@ -47,7 +47,7 @@ class Index:
 
     def add(self, ids: Array) -> Array:
         """Return places for numbers that are not there yet, each of them given once."""
-        while 2 * (self.count + len(ids)) > len(self._keys):
+        while 4 * (self.count + len(ids)) > 3 * len(self._keys):
             self._grow()
         places = np.arange(self.count, self.count + len(ids))
         self._put(ids, places)
@@ -58,7 +58,7 @@ class Index:
         held = self._keys != _FREE
         keys, places = self._keys[held], self._places[held]
         size = 2 * len(self._keys)
-        self._keys, self._places = np.full(size, _FREE, np.int64), np.zeros(size, np.int64)
+        self._keys, self._places = np.full(size, _FREE, np.int64), np.zeros(size, np.int32)
         self._put(keys, places)
 
     def _put(self, ids: Array, places: Array) -> None:

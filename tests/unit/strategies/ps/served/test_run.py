@@ -16,6 +16,7 @@ from tos_notebook.combiners import as_combiner
 from tos_notebook.common.arrays import Array
 from tos_notebook.common.served import First, ServedTable
 from tos_notebook.errors import CheckpointError, ConfigError, DataError
+from tos_notebook.events import CommandAccepted, CommandLapsed
 from tos_notebook.steering.machine import Command
 
 ZEROS = First("constant", 0.0)
@@ -177,5 +178,7 @@ def test_a_combiner_that_cannot_merge_such_rows_is_refused(name: str) -> None:
     with bench("dynsgd", shards=1, served=TABLES) as run:
         with pytest.raises(ConfigError, match=r"keeps nothing between pushes|whole parameters"):
             run.training.change_settings(Command.SET, "", combiner=as_combiner(name))
+        accepted = [e for e in run.events if isinstance(e, CommandAccepted)]
+        assert len([e for e in run.events if isinstance(e, CommandLapsed)]) == len(accepted)
         train(run, 0, Counting([1], [2]))
         assert counts(run)[0][1] == 1
