@@ -10,7 +10,8 @@ from typing import Any, TypeVar, cast
 from .cluster.connect import connect
 from .cluster.executors import active_context
 from .common.checks import refuse_unknown
-from .common.console import is_noninteractive
+from .common.console import is_noninteractive, quiet_stderr
+from .common.told import OneLine
 from .data.chosen import chosen, like
 from .errors import ConfigError
 from .magics import load_once, notebook_shell
@@ -135,13 +136,16 @@ def fit(
         load_once(shell)
     if verbose and not live:
         given["sinks"] = (*given["sinks"], ProgressLine(sys.stdout))
+    say = OneLine()
     if verbose and spark is None and active_context() is None:
         # What comes before the run takes seconds, in which nothing else would be said.
         model = model if is_unbuilt(model) else capture(model)
-        _say("Starting Spark ...")
-        spark = connect(warm_up=False)
-        _say("Spark has started. The model is traced, and the first rows are read ...")
+        say("Starting Spark ...")
+        with quiet_stderr():
+            spark = connect(warm_up=False)
+        say("Spark has started. The model is traced, and the first rows are read ...")
     run = train_once(spark, model, settings, data, given)
+    say.end("Spark has started.")
     if verbose and live:
         run.show()
     if wait:
@@ -150,11 +154,6 @@ def fit(
             # There is no view before the end.
             run.show()
     return run
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
 
 
 def _checked(
