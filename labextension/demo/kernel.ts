@@ -70,6 +70,8 @@ export class FakeKernel {
   error: Parts["run"]["error"] = null;
   /** What of the run is told otherwise. */
   told: Partial<Parts["run"]> = {};
+  /** Seconds to go; null is as many as the epochs take. */
+  left: number | null = null;
   /** By how much the loss is what it would be. */
   factor = 1;
   warning: Parts["totals"]["warning"] = null;
@@ -280,7 +282,9 @@ export class FakeKernel {
       links: this.shape.together ? this.links() : null,
       validation: this.validation(),
       ...{ best: this.best(), warning: this.warning },
-      eta: this.state === "running" ? Math.max(0, 6 * EPOCHS - this.time) : null,
+      eta: ["running", "paused"].includes(this.state)
+        ? (this.left ?? Math.max(0, 6 * EPOCHS - this.time))
+        : null,
     };
   }
 }

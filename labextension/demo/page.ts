@@ -63,6 +63,11 @@ const STATES: Record<string, () => void> = {
   paused: () => {
     kernel.state = "paused";
   },
+  chaos: () => {
+    kernel.state = "paused";
+    kernel.told = { chaos: ["partition 1: 5 times slower"], epoch: 35, epochs: 3000 };
+    kernel.left = 1020;
+  },
   waiting: () => {
     kernel.told = {
       waits: ["Partition 3 waits for a free slot of Spark: 4 of 4 are taken."],

@@ -2,7 +2,7 @@
 
 import type { TranslationBundle } from "@jupyterlab/translation";
 
-import { number, shortened } from "../view/format";
+import { number, roughly, shortened } from "../view/format";
 import { hasEnded } from "../view/model";
 import { word } from "../view/words";
 import type { Kernel } from "./kernels";
@@ -53,15 +53,9 @@ export function result(row: RunRow, trans: TranslationBundle): string {
   return row.loss === null ? "" : trans.__("loss %1", number(row.loss));
 }
 
-/** Such as `~40 s`, `~4 min` or `~2 h 10 min`; empty where it is not known. */
+/** Such as `~40 s`; empty where it is not known. */
 export function toGo({ eta }: Pick<RunRow, "eta">, trans: TranslationBundle): string {
-  if (eta === null) return "";
-  // Steps of five seconds, and of five minutes above an hour, so that it does not flicker.
-  if (eta < 57.5) return trans.__("~%1 s", eta < 10 ? Math.ceil(eta) : 5 * Math.round(eta / 5));
-  const minutes = Math.round(eta / 60);
-  if (minutes < 60) return trans.__("~%1 min", minutes);
-  const fives = 5 * Math.round(minutes / 5);
-  return trans.__("~%1 h %2 min", Math.floor(fives / 60), fives % 60);
+  return eta === null ? "" : roughly(eta, (text, ...values) => trans.__(text, ...values));
 }
 
 /** What a person should know of how it learns; empty if all is well. */

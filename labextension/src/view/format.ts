@@ -80,3 +80,14 @@ export function duration(seconds: Maybe): string {
   if (whole < 3600) return t("%1 min %2 s", Math.floor(whole / 60), pad(whole % 60));
   return t("%1 h %2 min", Math.floor(whole / 3600), pad(Math.floor((whole % 3600) / 60)));
 }
+
+/** Such as `~40 s`, `~4 min` or `~2 h 10 min`, in words of `say`. */
+export function roughly(seconds: number, say = t): string {
+  // Steps of five seconds, and of five minutes above an hour, so that it does not flicker.
+  if (seconds < 57.5)
+    return say("~%1 s", seconds < 10 ? Math.ceil(seconds) : 5 * Math.round(seconds / 5));
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 60) return say("~%1 min", minutes);
+  const fives = 5 * Math.round(minutes / 5);
+  return say("~%1 h %2 min", Math.floor(fives / 60), fives % 60);
+}

@@ -1,7 +1,7 @@
 /** The view's first line: which run, in what state, how far it is, and what goes wrong. */
 
 import { h, setAttribute, setText } from "./dom";
-import { count, duration, number, shortened } from "./format";
+import { count, duration, number, roughly, shortened } from "./format";
 import { hasEnded, type RunInfo, type RunModel, share, type Totals } from "./model";
 import { isQueued } from "./notices";
 import { trouble } from "./results";
@@ -10,6 +10,8 @@ import { nameOf, sign, word } from "./words";
 
 /** Characters of a run's name. */
 const MOST = 24;
+/** Pixels: lower begins what did not fit in the line. */
+const LINE = 30;
 
 export class Headline {
   private readonly title = h("strong", { class: "tos-title" }, t("Run"));
@@ -53,12 +55,6 @@ export class Headline {
     const state = stateOf(run);
     setText(this.state, `${sign(state)} ${word(state)}`);
     setAttribute(this.state, "data-state", state);
-    const [first, ...rest] = placed(model, run, totals);
-    setText(this.at, first);
-    setText(this.rest, rest.map((part) => ` · ${part}`).join(""));
-    for (const part of [this.at, this.rest]) {
-      setAttribute(part, "title", place(model, run, totals));
-    }
     const { state: now } = run;
     this.at.classList.toggle("tos-sentence", now === "queued" || now === "starting");
     this.rest.classList.toggle("tos-sentence", hasEnded(now) && Boolean(run.reason));
@@ -67,8 +63,20 @@ export class Headline {
     setAttribute(this.progress, "title", done);
     this.drawTrouble(model);
     this.chaos.hidden = hasEnded(run.state) || run.chaos.length === 0;
-    setText(this.chaos, t("⚠ chaos"));
     setAttribute(this.chaos, "title", run.chaos.join("; "));
+    // The last, because all else in the line takes room.
+    this.fit(forms(model, run, totals));
+  }
+
+  /** Show the first form that fits in the line, or the last one. */
+  private fit(all: readonly Form[]): void {
+    for (const part of [this.at, this.rest]) setAttribute(part, "title", all[0].join(""));
+    for (const [at, rest, chaos = t("⚠ chaos")] of all) {
+      setText(this.at, at);
+      setText(this.rest, rest);
+      setText(this.chaos, chaos);
+      if ((rest ? this.rest : this.at).offsetTop < LINE) return;
+    }
   }
 
   private drawTrouble(model: RunModel): void {
@@ -99,11 +107,6 @@ function stateOf(run: RunInfo): string {
 }
 
 /** How far the run is, and how long it takes from here; what it does before it trains. */
-export function place(model: Pick<RunModel, "workers">, run: RunInfo, totals: Totals): string {
-  return placed(model, run, totals).join(" · ");
-}
-
-/** The same in parts. */
 function placed(model: Pick<RunModel, "workers">, run: RunInfo, totals: Totals): string[] {
   const { state, epoch, epochs, elapsed } = run;
   const at = t("epoch %1 of %2", epoch, epochs);
@@ -122,6 +125,22 @@ function placed(model: Pick<RunModel, "workers">, run: RunInfo, totals: Totals):
     );
   }
   return parts;
+}
+
+/** How far the run is, what is left out where there is no room, and another badge of chaos. */
+type Form = readonly [at: string, rest: string, chaos?: string];
+
+/** What the line says, the longest first. Sentences are clamped instead. */
+function forms(model: Pick<RunModel, "workers">, run: RunInfo, totals: Totals): Form[] {
+  const [at, ...rest] = placed(model, run, totals);
+  const after = (...parts: string[]): string => parts.map((part) => ` · ${part}`).join("");
+  const { state, epoch, epochs } = run;
+  const { eta, milestones } = totals;
+  const all: Form[] = [[at, after(...rest)]];
+  if (hasEnded(state) || milestones === 0 || isQueued(run)) return all;
+  const left = eta === null ? [] : [roughly(eta)];
+  all.push([at, after(...left.map((time) => t("%1 left", time)))], [at, after(...left)]);
+  return [...all, [`${epoch}/${epochs}`, after(...left), "⚠"]];
 }
 
 /** What comes before the first milestone: done, on its way, to come. */
