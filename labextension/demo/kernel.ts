@@ -58,7 +58,6 @@ const SERIES: { name: string; split: Split }[] = [
   ]),
   ...["bytes per sample", "staleness"].map((name) => ({ name, split: "work" as const })),
 ];
-const ENDS = new Set(["finished", "stopped", "failed"]);
 const BATCH = 1000;
 const EPOCHS = 10;
 
@@ -204,8 +203,11 @@ export class FakeKernel {
   /** None before the run has begun; none trains after its end, or in a pause. */
   private present(): Worker[] {
     if (this.state === "starting") return [];
-    const left: Partial<Record<string, Worker["state"]>> = { paused: "waiting", lost: "lost" };
-    const others = ENDS.has(this.state) ? "done" : left[this.state];
+    const left: Partial<Record<string, Worker["state"]>> = {
+      ...{ paused: "waiting", lost: "lost" },
+      ...{ finished: "done", stopped: "stopped", failed: "stopped" },
+    };
+    const others = left[this.state];
     return this.workers.map((worker) => ({
       ...worker,
       ...(worker.state === "training" && others !== undefined ? { state: others } : {}),

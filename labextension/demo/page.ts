@@ -147,7 +147,7 @@ function prepare(): void {
 
 function fail(): void {
   kernel.state = "failed";
-  kernel.worker(1).state = "lost";
+  kernel.worker(1).state = "failed";
   kernel.error = {
     message:
       "InvalidArgumentError: assertion failed: [Condition x < y did not hold element-wise:] " +

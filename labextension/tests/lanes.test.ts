@@ -97,6 +97,10 @@ describe("lanes", () => {
       "lost; its data waits for a free slot",
       "waits for the others, or for a free slot",
     ]);
+    const gone = [worker(0, { state: "failed" }), worker(1, { state: "lost" })];
+    const { run } = parts([], { state: "failed" });
+    const ended = layOut(model([], { run, workers: gone }), 500);
+    expect(ended.notes.map(({ text }) => text)).toEqual(["failed", "lost"]);
   });
 
   it("have nothing to show before the first milestone", () => {

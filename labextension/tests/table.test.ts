@@ -46,6 +46,18 @@ describe("the table of workers", () => {
     expect(head.hasAttribute("aria-sort")).toBe(false);
   });
 
+  it("tells those that have done their work from those that failed or were stopped", () => {
+    const states = ["done", "stopped", "failed", "lost"] as const;
+    show(
+      states.map((state, i) => worker(i, { state })),
+      "failed",
+    );
+    const rows = [...table.element.querySelectorAll<HTMLTableRowElement>("tbody tr")];
+    expect(rows.map(({ cells }) => cells[3].textContent)).toEqual([
+      ...["✓ done", "■ stopped", "✕ failed", "✕ lost"],
+    ]);
+  });
+
   it("says that few workers are sorted by their partition, however they came", () => {
     show([worker(2), worker(0), worker(1)]);
     expect(partitions()).toEqual(["0", "1", "2"]);

@@ -117,7 +117,7 @@ function full(state: string): Parts {
     },
     ...{ error: state === "failed" ? error : null, has_learning_rate: state !== "failed" },
   });
-  const states = ["training", "waiting", "lost", "done"] as const;
+  const states = ["training", "waiting", "lost", "failed", "stopped", "done"] as const;
   return {
     ...made,
     workers: states

@@ -153,7 +153,7 @@ class RunModel:
                 **self._run(now, facts),
                 **self._totals(now),
                 "error": self._error["message"] if self._error else None,
-                "executors": self._workers.executors(self._state, now),
+                "executors": self._workers.executors(),
                 "spark": self._curves.spark(),
             }
 
@@ -217,7 +217,9 @@ class RunModel:
 
     def _failed(self, event: events.WorkerFailed, time: float) -> None:
         self._failure = event
-        self._timeline.failed(time, self._workers.row(event, self._tally.workers), event)
+        row = self._workers.row(event, self._tally.workers)
+        row.failed = True
+        self._timeline.failed(time, row, event)
 
     def _validated(self, event: events.Validated, time: float) -> None:
         self._curves.validated(event, time)

@@ -56,6 +56,8 @@ class Row:
     """It used up its partition and has not begun another epoch."""
     left: bool = False
     """It will not come back: another has its partition, or the data was laid out again."""
+    failed: bool = False
+    """It was lost by an error of its own."""
     spent: Spent = field(default_factory=Spent)
     slow_since: float | None = None
     """Since when its pace is below the usual one."""
@@ -63,7 +65,7 @@ class Row:
     def hear(self, time: float) -> None:
         """Note a sign of life."""
         self.heard = time
-        self.rested = self.left = False
+        self.rested = self.left = self.failed = False
 
     def milestone(self, event: MilestoneCommitted) -> None:
         """Count one milestone into the recent pace."""
@@ -72,11 +74,17 @@ class Row:
         self.spent.add(event)
 
     def state(self, run: str, now: float) -> str:
-        """Return one of training, waiting, lost, done; `run` is the run's state."""
+        """Return one of training, waiting, lost, failed, stopped, done; `run` is the run's state.
+
+        Of a run that has failed those have failed that told an error of their own; it stopped the
+        others before they were done.
+        """
         if not self.tally.connected:
-            return "lost"
-        if self.left or run in OVER:
+            return "failed" if self.failed and run == "failed" else "lost"
+        if self.left or run == "finished":
             return "done"
+        if run in OVER:
+            return "stopped"
         resting = self.rested and now - self.heard > REST
         return "waiting" if resting or run == "paused" else "training"
 
@@ -160,12 +168,12 @@ class Workers:
         for row in self:
             row.left = True
 
-    def executors(self, run: str, now: float) -> dict[str, int]:
-        """Count executors: those with a worker that was not lost, and all; `run` is its state."""
+    def executors(self) -> dict[str, int]:
+        """Count executors: those with a worker that was not lost, and all."""
         states: dict[tuple[str, str], bool] = {}
         for row in self:
             place = row.key[:2]
-            states[place] = states.get(place, False) or row.state(run, now) != "lost"
+            states[place] = states.get(place, False) or row.tally.connected
         return {"active": sum(states.values()), "total": len(states)}
 
     def costs(self) -> Costs | None:

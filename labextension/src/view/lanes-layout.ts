@@ -4,6 +4,7 @@ import { hasStaleness } from "./lockstep";
 import { hasEnded, LANE_ROWS, type Mark, type RunModel, type Worker } from "./model";
 import { t, tn } from "./text";
 import { STALENESS_STEPS } from "./theme";
+import { word } from "./words";
 
 export const MAX_LANES_SHOWN = 64;
 /** About as many milestones are shown per lane. */
@@ -134,7 +135,7 @@ export function layOut(model: RunModel, width: number, view: View = { seconds: n
 
 /** Why a worker has trained nothing of late. */
 export function absence({ state }: Pick<Worker, "state">, run: string): string {
-  if (state === "lost" && hasEnded(run)) return t("lost");
+  if (hasEnded(run) && ["lost", "failed"].includes(state)) return word(state);
   if (state === "lost") return t("lost; its data waits for a free slot");
   if (state !== "waiting") return "";
   return run === "paused"

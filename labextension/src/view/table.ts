@@ -6,7 +6,7 @@ import { absence } from "./lanes-layout";
 import { hasStaleness, inLockstep } from "./lockstep";
 import type { RunModel, Shard, Worker } from "./model";
 import { t } from "./text";
-import { word } from "./words";
+import { sign, word } from "./words";
 
 interface Column {
   name: () => string;
@@ -100,13 +100,14 @@ const COLUMNS: Column[] = [
 /** Characters of a name. */
 const MOST = 32;
 
-const SIGNS = { training: "▶", waiting: "‖", lost: "✕", done: "✓", serving: "◆" } as const;
+/** Of states that runs do not have, or have for another reason. */
+const SIGNS: Partial<Record<string, string>> = { training: "▶", waiting: "‖", serving: "◆" };
 
 function stateText(worker: Worker | Shard): string {
   let text = word(worker.state);
   if (worker.lost > 0) text = t("%1, lost %2×", text, worker.lost);
   if (worker.note) text = t("%1 (behind)", text);
-  return `${SIGNS[worker.state]} ${text}`;
+  return `${SIGNS[worker.state] ?? sign(worker.state)} ${text}`;
 }
 
 /** From so many workers on the slowest ones stand first. */

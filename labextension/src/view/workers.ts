@@ -23,7 +23,7 @@ export interface Worker {
   /** Bytes to other workers or to the driver, and from there; not in documents of older versions. */
   sent?: number | null;
   received?: number | null;
-  state: "training" | "waiting" | "lost" | "done" | "serving";
+  state: "training" | "waiting" | "lost" | "failed" | "stopped" | "done" | "serving";
   lost: number;
   note: string;
 }

@@ -401,6 +401,36 @@ def test_the_state_of_a_worker_follows_its_life() -> None:
     assert states(12.0) == ["done"]
 
 
+@pytest.mark.parametrize(
+    ("outcome", "ends"),
+    [
+        ("finished", ["done", "done", "lost", "lost"]),
+        ("stopped", ["stopped", "done", "lost", "lost"]),
+        ("failed", ["stopped", "done", "failed", "lost"]),
+    ],
+)
+def test_workers_of_a_run_that_did_not_finish_are_not_done(outcome: str, ends: list[str]) -> None:
+    model = running()
+    model(joined(0.0))
+    model(events.WorkerJoined(0.0, 2, 0, "2", "node", epoch=0, resumed_at=0))
+    model(failed_worker(1.0))
+    # The data of the second worker has another one from here on.
+    model(joined(2.0, partition=2, attempt=1))
+    model(lost(3.0, partition=2, attempt=1))
+    model(events.RunFinished(4.0, outcome))
+    assert [row["state"] for row in state(model)["workers"]] == ends
+
+
+def test_a_worker_that_failed_and_is_back_has_not_failed() -> None:
+    model = running()
+    model(failed_worker(1.0))
+    assert state(model)["workers"][0]["state"] == "lost"
+    model(events.WorkerJoined(2.0, 1, 1, "3", "node", epoch=0, resumed_at=0))
+    model(events.WorkerLost(3.0, 1, 1, "3", "node", "gone"))
+    model(events.RunFinished(4.0, "failed"))
+    assert state(model)["workers"][0]["state"] == "lost"
+
+
 def test_losses_and_retries_are_marked_at_their_worker() -> None:
     model = running()
     model(joined(0.0, partition=0))
