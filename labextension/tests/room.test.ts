@@ -52,4 +52,26 @@ describe("a view", () => {
     expect(saysIn(80)).toBe(whole);
     below.mockRestore();
   });
+
+  it("brings the drawer back into the window after a new width, if a person is in it", () => {
+    let width = 844;
+    const wide = vi.spyOn(HTMLElement.prototype, "clientWidth", "get");
+    wide.mockImplementation(() => width);
+    const narrowed = (): void => {
+      width -= 100;
+      show(parts([1]));
+    };
+    narrowed();
+    const drawer = root.querySelector<HTMLElement>(".tos-drawer");
+    root.querySelector<HTMLElement>('[data-tos="steer"]')?.click();
+    const brought = vi.spyOn(drawer ?? root, "scrollIntoView");
+    show(parts([1]));
+    expect(brought).not.toHaveBeenCalled();
+    narrowed();
+    expect(brought).toHaveBeenCalledExactlyOnceWith({ block: "nearest" });
+    (document.activeElement as HTMLElement).blur();
+    narrowed();
+    expect(brought).toHaveBeenCalledTimes(1);
+    wide.mockRestore();
+  });
 });

@@ -53,6 +53,11 @@ export class Drawer {
     this.moved();
   }
 
+  /** Bring it back into the window if a person is in it. */
+  bring(): void {
+    if (this.element.matches(":focus-within")) this.element.scrollIntoView({ block: "nearest" });
+  }
+
   name(text: string): void {
     if (this.title.textContent === text) return;
     this.title.textContent = text;

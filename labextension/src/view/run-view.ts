@@ -70,6 +70,7 @@ export class RunView implements Listener {
   private lost = false;
   private styled = false;
   private restored = false;
+  private width = 0;
 
   constructor(
     private readonly channel: Channel,
@@ -260,6 +261,8 @@ export class RunView implements Listener {
     for (const part of [this.lanes, this.links, this.theory]) part.draw(model);
     for (const part of [this.table, this.log, this.settingsPane]) part.draw(model);
     this.drawTabs(model);
+    // A new width has moved all of it.
+    if (this.width !== (this.width = this.root.clientWidth)) this.controls.drawer.bring();
     if (this.restored) return;
     this.restored = true;
     this.controls.restore(this.root.clientWidth >= WIDE);
