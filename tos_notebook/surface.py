@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast
 
 from .cluster.connect import connect
 from .cluster.executors import active_context
-from .common.checks import refuse_unknown
+from .common.checks import boolean, refuse_unknown
 from .common.console import is_noninteractive, quiet_stderr
 from .common.told import OneLine
 from .data.chosen import chosen, like
@@ -18,6 +18,7 @@ from .magics import load_once, notebook_shell
 from .program.capture import capture
 from .program.kinds import is_keras
 from .telemetry.progress import ProgressLine
+from .training.beforehand import require_fitting, require_trainable
 from .training.options import (
     OPTIONS,
     ObserverOptions,
@@ -25,7 +26,6 @@ from .training.options import (
     SessionOptions,
     by_own_name,
     offers,
-    pick,
     subset,
 )
 from .training.options.elsewhere import in_words
@@ -124,9 +124,11 @@ def fit(
     """
     options = by_own_name(OPTIONS.values(), options)
     refuse_unknown("fit", options, OPTIONS, in_words)
+    for name, value in {"wait": wait, "verbose": verbose}.items():
+        boolean(name, value)
+    settings, given = _checked(options | {"epochs": epochs}, checkpoint_dir)
     if class_weight is not None:
         model = _weighted(model, class_weight)
-    settings, given = _checked(options | {"epochs": epochs}, checkpoint_dir)
     data = chosen(data, features, label)
     if "validation_data" in given:
         given["validation_data"] = like(given["validation_data"], features, label)
@@ -137,13 +139,14 @@ def fit(
     if verbose and not live:
         given["sinks"] = (*given["sinks"], ProgressLine(sys.stdout))
     say = OneLine()
-    if verbose and spark is None and active_context() is None:
+    if spark is None and active_context() is None:
         # What comes before the run takes seconds, in which nothing else would be said.
-        model = model if is_unbuilt(model) else capture(model)
-        say("Starting Spark ...")
-        with quiet_stderr():
-            spark = connect(warm_up=False)
-        say("Spark has started. The model is traced, and the first rows are read ...")
+        model = model if is_unbuilt(model) else require_trainable(model, settings | given)
+        if verbose:
+            say("Starting Spark ...")
+            with quiet_stderr():
+                spark = connect(warm_up=False)
+            say("Spark has started. The model is traced, and the first rows are read ...")
     run = train_once(spark, model, settings, data, given)
     say.end("Spark has started.")
     if verbose and live:
@@ -160,9 +163,8 @@ def _checked(
     asked: Mapping[str, Any], checkpoint_dir: str | None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what a session is given, and what a run is; refuse it before Spark starts."""
-    split = pick(RunOptions, asked).checked().validation_split
-    sinks = pick(ObserverOptions, asked).checked(split).sinks
-    pick(SessionOptions, asked).checked()
+    sinks = OPTIONS["sinks"].checked(asked.get("sinks", ()))
+    require_fitting(asked, checkpoint_dir)
     given = subset(RunOptions, asked, none=True) | subset(ObserverOptions, asked, none=True)
     if checkpoint_dir is not None:
         given.setdefault("checkpoint_every", EVERY)

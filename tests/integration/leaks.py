@@ -108,7 +108,7 @@ def own_words(session: Any, task: Any) -> Iterator[tuple[str, str, bytes]]:
         for text in (repr(thing), str(thing), f"{thing}", ascii(thing)):
             yield "reprs", type(thing).__name__, text.encode("utf-8", "surrogateescape")
     try:
-        task._connect.__func__(object())
+        task._connect.__func__(object(), None)
     except AttributeError as error:
         captured = traceback.TracebackException.from_exception(error, capture_locals=True)
         yield "reprs", "traceback", "".join(captured.format()).encode()

@@ -253,7 +253,7 @@ def test_what_cannot_be_is_refused_before_anything_starts(
     with pytest.raises(ConfigError, match=match):
         session.start((np.arange(8.0),), **options)
     rows = np.arange(8.0)
-    with pytest.raises(ConfigError, match="\"500 milestones\" or 500; got 'often'"):
+    with pytest.raises(ConfigError, match="or \"2 epochs\"; got 'often'"):
         session.start((rows,), validation_data=(rows,), validation_every="often")
 
 

@@ -86,6 +86,15 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     return value
 
 
+def boolean(name: str, value: Any) -> bool:
+    """Return True or False."""
+    if not isinstance(value, bool) and type(value).__name__ not in ("bool_", "bool"):
+        raise ConfigError(
+            f"{name}: expected True or False, got {value!r:.60} of type {type(value).__name__}."
+        )
+    return bool(value)
+
+
 MOST_MEANT = 4
 """Names of one beginning that a message offers."""
 

@@ -12,7 +12,7 @@ from IPython.display import display
 
 from ..common.console import is_noninteractive, quiet_stderr
 from ..readable import counted
-from ..training.options import RunOptions, SessionOptions, subset
+from ..training.options import RESUMABLE, RunOptions, SessionOptions, require_resumable, subset
 from ..training.results.settings import RunSettings
 from . import arguments, find
 from .cell import TRAIN, run_cell
@@ -80,13 +80,13 @@ class RunLauncher(Launcher):
     ) -> tuple[Run, str, tuple[str, ...]]:
         """Start the run; return it with what to tell of it: a title and lines."""
         from ..telemetry.progress import ProgressLine
+        from ..training.beforehand import require_fitting, require_trainable
         from ..training.session import train_once
 
         wanted = subset(RunOptions, vars(options)) | arguments.given(names, options)
         wanted["partitioner"] = arguments.partitioner(names, options)
         if rate is not None:
             wanted["learning_rate"] = rate
-        spark = self._connection.ensure(self._shell.user_ns)
         with arguments.as_options(FLAGS, "strategy"):
             strategy = find.strategy(self._shell.user_ns, options.strategy)
         settings = subset(SessionOptions, vars(options)) | {"strategy": strategy}
@@ -98,6 +98,9 @@ class RunLauncher(Launcher):
             wanted["checkpoint_every"] = find.every(options.checkpoint_every)
         else:
             del wanted["checkpoint_every"], wanted["max_checkpoints"]
+        require_fitting(settings | wanted, settings.get("checkpoint_dir"))
+        require_trainable(made.program, settings | wanted)
+        spark = self._connection.ensure(self._shell.user_ns)
         sinks = [ProgressLine(sys.stdout)] if is_noninteractive() else []
         data = wanted.pop("data")
         run = train_once(spark, made.program, settings, data, wanted | {"sinks": sinks})
@@ -136,6 +139,7 @@ class RunLauncher(Launcher):
                     f"schedule; got {variable!r}. A graph's variable is saved with the run."
                 )
         with quiet_stderr(), arguments.as_options(PARSERS["tos_resume"].flags):
+            require_resumable({n: v for n, v in given.items() if n in RESUMABLE})
             spark = self._connection.ensure(space)
             run = resume.resume(options.uri, spark=spark, **given)
         self._bind(run, options)

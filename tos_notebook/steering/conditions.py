@@ -341,6 +341,11 @@ def as_conditions(value: Any) -> tuple[Callable[[RunStatus], Any], ...]:
     return (value,)
 
 
+def on_validation(condition: Callable[[RunStatus], Any]) -> bool:
+    """Return whether a condition looks at the validation."""
+    return isinstance(condition, Condition) and condition.name.startswith(VALIDATION)
+
+
 def text_of(condition: Callable[[RunStatus], Any]) -> str:
     """Return a condition in words, or a function's name."""
     if isinstance(condition, Condition):

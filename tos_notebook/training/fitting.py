@@ -73,6 +73,22 @@ def require_participants(strategy: Strategy, source: DataSource, options: RunOpt
     ConfigError
         All workers are needed, or rows move between partitions, or are not held by workers.
     """
+    require_apart(strategy, options)
+    if options.participation is not None and isinstance(source, StreamSource):
+        raise ConfigError(
+            "participation: expected rows that partitions keep, got a function of datasets. Give "
+            "an RDD, columns of a DataFrame or arrays."
+        )
+
+
+def require_apart(strategy: Strategy, options: RunOptions) -> None:
+    """Refuse options with which some partitions cannot train without the others.
+
+    Raises
+    ------
+    ConfigError
+        All workers are needed, or rows move between partitions.
+    """
     part = options.participation
     if part is None:
         return
@@ -86,11 +102,6 @@ def require_participants(strategy: Strategy, source: DataSource, options: RunOpt
             "repartition_every: expected none with participation, by which each partition keeps "
             f"its rows; got {options.repartition_every}. Leave one of them out."
         )
-    if isinstance(source, StreamSource):
-        raise ConfigError(
-            "participation: expected rows that partitions keep, got a function of datasets. Give "
-            "an RDD, columns of a DataFrame or arrays."
-        )
 
 
 def require_samples(sampler: Sampler | None, source: DataSource, options: RunOptions) -> None:
@@ -101,13 +112,24 @@ def require_samples(sampler: Sampler | None, source: DataSource, options: RunOpt
     ConfigError
         They are a stream; or rows that are dealt, of which the samples of a JVM are to be drawn.
     """
-    if sampler is None:
-        return
-    if isinstance(source, StreamSource):
+    if sampler is not None and isinstance(source, StreamSource):
         raise ConfigError(
             "data: expected rows of which a sample can be drawn, got a stream. Give an RDD, "
             "columns of a DataFrame or arrays, or train with strategy='allreduce'."
         )
+    require_dealt(sampler, options)
+
+
+def require_dealt(sampler: Sampler | None, options: RunOptions) -> None:
+    """Refuse options by which rows move of which the samples of a JVM are to be drawn.
+
+    Raises
+    ------
+    ConfigError
+        They are dealt, or laid out again.
+    """
+    if sampler is None:
+        return
     if sampler.kind == "mllib" and options.deals:
         raise ConfigError(
             "shuffle: expected False with sampler='mllib', which draws what MLlib draws of the "

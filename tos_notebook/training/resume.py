@@ -20,6 +20,7 @@ from ..cluster.jobs import spoken
 from ..cluster.storage import Storage
 from ..combiners import Combiner, as_combiner
 from ..common import temporary
+from ..common.checks import at_least_one
 from ..coordination.coordinator import Coordinator
 from ..coordination.settings import Settings
 from ..data.source import as_source
@@ -44,7 +45,6 @@ from .options import (
     ObserverOptions,
     RunOptions,
     SessionOptions,
-    in_range,
     offers,
     require_resumable,
     subset,
@@ -132,7 +132,9 @@ def resume(
         )
     require_resumable(options)
     observer_options = ObserverOptions(**subset(ObserverOptions, options))
-    in_range(ObserverOptions, observer_options)
+    combiner = None if combiner is None else as_combiner(combiner)
+    if shards is not None:
+        at_least_one("shards", shards)
     spark = connect(spark, warm_up=False)
     sc = spark.sparkContext
     ask, files = factory.asking(sc), f"the files in {uri}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+import keras
 import pytest
 
 from tests.unit.magics.conftest import Cells, Engine
@@ -92,7 +93,7 @@ def test_a_resumed_run_is_saved_and_watched_in_another_way(
         return engine.begin(SimpleNamespace(), None, 1, {})
 
     monkeypatch.setattr("tos_notebook.training.resume.resume", resume)
-    cells.space["stop"] = object()
+    cells.space["stop"] = keras.callbacks.Callback()
     line = "--checkpoint-every 50 --max-checkpoints 5 --tensorboard /logs --histograms"
     cells(f"%tos_resume hdfs:///runs/1 {line} --callbacks stop --on-callback-error raise")
     del asked["spark"]
@@ -129,13 +130,10 @@ def test_what_needs_validation_data_is_refused_before_the_cell_runs(
 
 
 def test_a_condition_on_validation_data_names_the_option(cells: Cells, engine: Engine) -> None:
-    def refuse(run: Any) -> None:
-        raise ConfigError("stop_when: expected validation data. Give validation_data=..., too.")
-
-    engine.on_start = refuse
     output = cells.fails(f"{LINE} --stop-when 'val_loss < 1'")
-    assert "--stop-when: expected validation data. Give --validation-data, too." in output
-    engine.runs.clear()
+    assert "--stop-when: expected validation data for 'val_loss < 1', which looks at" in output
+    assert "Give --validation-data, or a condition on the training." in output
+    assert not engine.sessions
 
 
 def test_two_learning_rates_are_refused() -> None:

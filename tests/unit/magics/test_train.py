@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import keras
 import pytest
 from IPython.core.error import StdinNotImplementedError
 
@@ -20,6 +21,7 @@ def interrupt() -> None:
 
 
 def test_options_reach_session_and_run(cells: Cells, engine: Engine) -> None:
+    cells.space["program"].optimizer_state = ("momentum",)
     output = cells(
         f"{LINE} --epochs 3 --batch-size 20 --sync ssp:2 --sync-interval 4 --combiner easgd "
         "--codec int8 -o mine --repartition-every 2 --partitions 6 --seed 7 --no-shuffle "
@@ -87,10 +89,11 @@ def test_a_way_to_shuffle_that_there_is_not_is_refused(cells: Cells, engine: Eng
 
 
 def test_callbacks_are_named_one_by_one_or_as_a_list(cells: Cells, engine: Engine) -> None:
-    cells.space.update(stop="stop", log="log", both=["stop", "log"])
+    stop, log = keras.callbacks.Callback(), keras.callbacks.Callback()
+    cells.space.update(stop=stop, log=log, both=[stop, log])
     cells(f"{LINE} --callbacks stop,log")
     cells(f"{LINE} --callbacks both --if-running replace")
-    assert [s.started["callbacks"] for s in engine.sessions] == [["stop", "log"]] * 2
+    assert [s.started["callbacks"] for s in engine.sessions] == [[stop, log]] * 2
     assert "got 'none'" in cells.fails(f"{LINE} --callbacks none --if-running replace")
 
 
@@ -141,6 +144,27 @@ def test_a_wrong_value_names_the_option_before_anything_is_printed(
     output = cells.fails(f"{LINE} {options}")
     assert text in output
     assert len(output.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        (f"{LINE} --combiner dynsg", "--combiner: No combiner is named 'dynsg'"),
+        (f"{LINE} --strategy allreduc", "--strategy: expected one of"),
+        (f"{LINE} --learning-rate -1", "--learning-rate: expected a finite number above 0"),
+        (f"{LINE} --partitioner x", "--partitioner: expected one of tos.partitioners"),
+        (f"{LINE} --callbacks x", "--callbacks: expected Keras callbacks"),
+        (f"{LINE} --optimizer-state reset", "there is nothing to reset"),
+        ("%tos_resume file:///none --epochs 0", "--epochs: expected a whole number"),
+        ("%tos_resume file:///none --callbacks x", "--callbacks: expected Keras callbacks"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_spark_starts(
+    cells: Cells, engine: Engine, monkeypatch: pytest.MonkeyPatch, line: str, text: str
+) -> None:
+    """To start it takes 10 s and more."""
+    monkeypatch.delattr("tos_notebook.magics.connect.Connection.ensure")
+    assert text in cells.fails(line)
 
 
 def test_what_is_wrong_by_itself_is_refused_before_the_cell_runs(

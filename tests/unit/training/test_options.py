@@ -16,7 +16,7 @@ import pytest
 import tos_notebook as tos
 from tos_notebook.cluster.connect import connect
 from tos_notebook.combiners import DiLoCo, Median
-from tos_notebook.errors import ConfigError
+from tos_notebook.errors import ConfigError, TosError
 from tos_notebook.magics import TosMagics
 from tos_notebook.magics.parsers import PARSERS
 from tos_notebook.ml import TensorEstimator
@@ -318,7 +318,7 @@ def test_fit_passes_on_what_it_is_given_none_too(
         given.update(settings, **options)
 
     monkeypatch.setattr("tos_notebook.surface.train_once", train_once)
-    tos.fit(object(), (), wait=False, verbose=False, **more)
+    tos.fit(object(), (), spark=object(), wait=False, verbose=False, **more)
     assert {name: given[name] for name in more} == more
 
 
@@ -389,7 +389,7 @@ def test_fit_says_that_spark_starts_before_it_does(
     """It takes seconds, in which a cell would say nothing."""
     before: list[str] = []
     monkeypatch.setattr("tos_notebook.surface.active_context", lambda: None)
-    monkeypatch.setattr("tos_notebook.surface.capture", lambda model: model)
+    monkeypatch.setattr("tos_notebook.surface.require_trainable", lambda model, asked: model)
     monkeypatch.setattr(
         "tos_notebook.surface.connect", lambda warm_up: sys.stdout.write("connects\n")
     )
@@ -560,3 +560,55 @@ def test_an_attribute_that_does_not_exist_is_answered_with_one_that_does(
 ) -> None:
     with pytest.raises(AttributeError, match=re.escape(hint)):
         getattr(owner, name)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"checkpoint_every": "30s"}, "checkpoint_every: expected a directory"),
+        ({"partitioner": "labels"}, "partitioner: expected one of tos.partitioners, .* 'labels'"),
+        ({"partitioner": tos.partitioners.RandomPartitioner}, "partitioner: expected one of"),
+        ({"histograms": "yes"}, "histograms: expected True or False, got 'yes' of type str"),
+        ({"shuffle": 3}, "shuffle: expected True or False, got 3"),
+        ({"wait": "no"}, "wait: expected True or False, got 'no'"),
+        ({"verbose": 2}, "verbose: expected True or False, got 2"),
+        ({"learning_rate": "fast"}, "learning_rate: expected a number, a schedule such as"),
+        ({"learning_rate": -1.0}, "learning_rate: expected a finite number above 0"),
+        ({"stop_when": 3}, "stop_when: expected conditions"),
+        ({"stop_when": "loss"}, "stop_when: expected"),
+        ({"stop_when": "val_loss < 1"}, "stop_when: expected validation data"),
+        ({"callbacks": "early"}, "callbacks: expected Keras callbacks"),
+        ({"tensorboard": 3}, "tensorboard: expected a folder's URI or path, got 3"),
+        ({"mlflow": 3}, "mlflow: expected True, the name of an experiment"),
+        ({"participation": 0.5, "strategy": "allreduce"}, "participation: expected strategy='ps'"),
+        (
+            {"strategy": TreeAggregate(fraction=0.5, sampler="mllib")},
+            "shuffle: expected False with sampler='mllib'",
+        ),
+    ],
+)
+def test_fit_refuses_what_does_not_fit_before_spark_starts(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, Any], message: str
+) -> None:
+    """To start it takes 10 s and more."""
+    for name in ("connect", "train_once"):
+        monkeypatch.delattr(f"tos_notebook.surface.{name}")
+    with pytest.raises(ConfigError, match=message):
+        tos.fit(object(), (), **options)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"learning_rate": "fast"}, "learning_rate: expected a number"),
+        ({"epochs": 0}, "epochs: expected a whole number of at least 1"),
+        ({"shards": 0}, "shards: expected a whole number of at least 1"),
+        ({"combiner": "dynsg"}, "No combiner is named 'dynsg'"),
+    ],
+)
+def test_a_resumed_run_refuses_what_is_out_of_range_before_spark_starts(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], message: str
+) -> None:
+    monkeypatch.delattr("tos_notebook.training.resume.connect")
+    with pytest.raises(TosError, match=message):
+        tos.resume("file:///none", **given)

@@ -29,8 +29,7 @@ class Hooks:
     """
 
     def __init__(self, callbacks: Sequence[Any], model: Any) -> None:
-        for callback in callbacks:
-            _check(callback)
+        require_callbacks(callbacks)
         self.callbacks = list(callbacks)
         self._model = model
         self._optimizer = getattr(model.optimizer, "inner_optimizer", model.optimizer)
@@ -73,6 +72,17 @@ class Hooks:
     def learning_rate(self, value: float) -> None:
         with eagerly():
             self._optimizer.learning_rate = value
+
+
+def require_callbacks(callbacks: Sequence[Any]) -> None:
+    """Refuse what is no callback, or one that cannot work here.
+
+    Raises
+    ------
+    ConfigError
+    """
+    for callback in callbacks:
+        _check(callback)
 
 
 def _check(callback: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...common import temporary
 from ...common.checks import one_of
-from ...errors import ConfigError, WaitTimeout
+from ...errors import WaitTimeout
 from ...events import (
     EpochFinished,
     Event,
@@ -25,6 +25,7 @@ from ...program.export.base import Program
 from ...readable import few_digits, free_name
 from ...telemetry.mlflow import MLflow, MLflowLog, active_run, require_mlflow
 from ...telemetry.window import Window
+from ..options.observers import as_mlflow
 from ..results.card import versions
 from ..results.report import known_rate, own_rate
 from ..results.save import ENDINGS
@@ -202,13 +203,9 @@ def tracking(given: Any, program: Program) -> Maker:
     ConfigError
         The package mlflow is not installed, or something else was given.
     """
-    wanted = MLflow(experiment=given) if isinstance(given, str) else given
-    wanted = MLflow() if given is True else wanted
-    if not isinstance(wanted, MLflow):
-        raise ConfigError(
-            "mlflow: expected True, the name of an experiment, or tos.MLflow(...); got "
-            f"{given!r} of type {type(given).__name__}."
-        )
+    wanted = as_mlflow("mlflow", given)
+    if isinstance(wanted, bool):
+        wanted = MLflow()
     if wanted.model is not None:
         one_of("MLflow(model)", wanted.model, (*program.formats, "numpy"))
     require_mlflow()

@@ -8,18 +8,17 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from ...common.checks import positive
 from ...common.threads import SerialExecutor
 from ...errors import ConfigError, InvalidTransition, SessionClosed
 from ...events import CallbackFailed, Event, MilestoneCommitted
 from ...program.export.base import Program
 from ...readable import summary
 from ...steering.source import SCHEDULE, commands_from
+from ..options.observers import as_rate
 from .base import Observer, RunContext
 
 logger = logging.getLogger(__name__)
@@ -132,14 +131,9 @@ def checked_rate(given: Any, program: Program) -> tuple[float, Schedule | None]:
             "the schedule here; for a graph, make it a tf.Variable and capture it with "
             "learning_rate=."
         )
-    if isinstance(given, Real):
-        return positive("learning_rate", given), None
-    if not callable(given) or isinstance(given, type):
-        raise ConfigError(
-            "learning_rate: expected a number, a schedule such as "
-            "keras.optimizers.schedules.CosineDecay(...), or a function of the global step; got "
-            f"{given!r} of type {type(given).__name__}."
-        )
+    found = as_rate("learning_rate", given)
+    if not callable(found):
+        return found, None
     schedule = partial(_rate, given)
     try:
         return schedule(0), schedule

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import ConfigError, DataError, InvalidTransition, SessionClosed, WaitTimeout
 from ...events import CallbackFailed, Event, Validated, ValidationFailed
-from ...steering.conditions import VALIDATION, Condition, as_conditions, text_of
+from ...steering.conditions import on_validation, text_of
 from ...steering.source import STOP_WHEN, commands_from
+from ..options.observers import require_met
 from .base import Maker, Observer, RunContext
 
 if TYPE_CHECKING:
@@ -167,11 +168,6 @@ class EarlyStop(Observer):
             self._context.publish(CallbackFailed(time.time(), name, "stop_when", message))
 
 
-def on_validation(condition: Callable[[RunStatus], Any]) -> bool:
-    """Return whether a condition looks at the validation."""
-    return isinstance(condition, Condition) and condition.name.startswith(VALIDATION)
-
-
 def stopping(conditions: Any, *, validated: bool) -> Maker:
     """Return what makes a run's `EarlyStop`.
 
@@ -187,11 +183,5 @@ def stopping(conditions: Any, *, validated: bool) -> Maker:
     ConfigError
         They are not conditions, or can never be met.
     """
-    found = as_conditions(conditions)
-    for condition in found:
-        if on_validation(condition) and not validated:
-            raise ConfigError(
-                f"stop_when: expected validation data for {text_of(condition)!r}, which looks at "
-                "them. Give validation_data=..., or a condition on the training."
-            )
+    found = require_met(conditions, validated)
     return lambda context: EarlyStop(context, found)

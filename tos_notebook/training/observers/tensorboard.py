@@ -210,8 +210,6 @@ def writing(sc: Any, uri: str) -> Maker:
         The package `tensorboard` is not installed, or no file system answers to the URI.
     """
     require_tensorboard()
-    if not isinstance(uri, str | os.PathLike):
-        raise ConfigError(f"tensorboard: expected a folder's URI or path, got {uri!r}.")
     folder = os.fspath(uri)
     if not is_local(folder):
         Storage(sc, folder)

@@ -6,7 +6,7 @@ parameters, flags and help of these fields. A new option is a field here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, TypeVar
 
@@ -76,18 +76,21 @@ def subset(kind: type[Options], given: Mapping[str, Any], none: bool = False) ->
     return {name: value for name, value in found.items() if none or value is not None}
 
 
-def require_resumable(given: Iterable[str]) -> None:
-    """Refuse what a resumed run cannot be given.
+def require_resumable(given: Mapping[str, Any]) -> None:
+    """Refuse what a resumed run cannot be given, before anything is read.
 
     Raises
     ------
     ConfigError
-        A run keeps the option when it is resumed, or its name is unknown.
+        A run keeps the option when it is resumed, its name is unknown, or it is out of range.
     """
-    for name in given:
+    for name, value in given.items():
         if name not in RESUMABLE and is_kept(name):
             raise ConfigError(
                 f"{name}: a resumed run keeps the one that it has; leave it out."
                 f"{changed_later(name)}"
             )
         refuse_unknown("resume", [name], RESUMABLE, of_resume)
+        # None leaves one as it was.
+        if value is not None:
+            RESUMABLE[name].checked(value)

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, Self
 
-from ...common.checks import RAISE_OR_SKIP
+from ...common.checks import RAISE_OR_SKIP, boolean, positive
 from ...errors import ConfigError
-from ...steering.conditions import VALIDATION, largest_is_best
+from ...steering.conditions import (
+    VALIDATION,
+    as_conditions,
+    largest_is_best,
+    on_validation,
+    text_of,
+)
 from ...steering.trigger import PLACES, Trigger, as_trigger
 from ...telemetry.bus import Sink
 from ...telemetry.mlflow import MLflow
@@ -27,6 +35,69 @@ def as_best(name: str, value: Any) -> str:
             f"and which is best where the name does not say, such as 'val_f1:max'; got {value!r}."
         )
     return f"{metric}:{best}"
+
+
+def as_rate(name: str, value: Any) -> Any:
+    """Return a learning rate, or a schedule; what a schedule returns is not looked at."""
+    if isinstance(value, Real):
+        return positive(name, value)
+    if not callable(value) or isinstance(value, type):
+        raise ConfigError(
+            f"{name}: expected a number, a schedule such as "
+            "keras.optimizers.schedules.CosineDecay(...), or a function of the global step; got "
+            f"{value!r} of type {type(value).__name__}."
+        )
+    return value
+
+
+def as_mlflow(name: str, value: Any) -> MLflow | bool:
+    """Return what is logged in MLflow; False for nothing. A text is the experiment's name."""
+    if isinstance(value, str):
+        return MLflow(experiment=value)
+    if not isinstance(value, bool | MLflow):
+        raise ConfigError(
+            f"{name}: expected True, the name of an experiment, or tos.MLflow(...); got {value!r} "
+            f"of type {type(value).__name__}."
+        )
+    return value
+
+
+def _folder(name: str, value: Any) -> Any:
+    if not isinstance(value, str | os.PathLike):
+        raise ConfigError(f"{name}: expected a folder's URI or path, got {value!r}.")
+    return value
+
+
+def _callbacks(name: str, value: Any) -> Any:
+    if value is not None and value != () and value != []:
+        # Keras stays unloaded where there are none.
+        from ...program.keras.callbacks import require_callbacks
+
+        require_callbacks(value if isinstance(value, list | tuple) else [value])
+    return value
+
+
+def _conditions(name: str, value: Any) -> Any:
+    as_conditions(value)
+    return value
+
+
+def require_met(conditions: Any, validated: bool) -> tuple[Callable[[Any], Any], ...]:
+    """Return conditions; refuse one on validation data where there are none.
+
+    Raises
+    ------
+    ConfigError
+        They are not conditions, or can never be met.
+    """
+    found = as_conditions(conditions)
+    for condition in found:
+        if on_validation(condition) and not validated:
+            raise ConfigError(
+                f"stop_when: expected validation data for {text_of(condition)!r}, which looks at "
+                "them. Give validation_data=..., or a condition on the training."
+            )
+    return found
 
 
 def _sinks(name: str, value: Any) -> tuple[Sink, ...]:
@@ -88,6 +159,7 @@ class ObserverOptions:
         never waits for them. See docs/callbacks.md.
         """,
         takes="sequence of keras.callbacks.Callback",
+        check=_callbacks,
     )
     on_callback_error: str = option(
         "skip",
@@ -102,6 +174,7 @@ class ObserverOptions:
         together have made. Instead of the program's own. See docs/training.md.
         """,
         takes="float, keras.optimizers.schedules.LearningRateSchedule, callable, optional",
+        check=as_rate,
         estimator=True,
     )
     stop_when: Any = option(
@@ -112,6 +185,7 @@ class ObserverOptions:
         words such as ``"val_accuracy > 0.98"``, or functions of `Run.status`.
         """,
         takes="callable, str, or sequence of them, optional",
+        check=_conditions,
         estimator=True,
     )
     tensorboard: str | None = option(
@@ -121,6 +195,7 @@ class ObserverOptions:
         A folder, as a Hadoop URI or a local path, for event files, written while the run
         trains; they need the package ``tensorboard``. See docs/tensorboard.md.
         """,
+        check=_folder,
     )
     histograms: bool | None = option(
         None,
@@ -129,6 +204,7 @@ class ObserverOptions:
         Whether the distribution of each weight is recorded, for `Run.weights_figure` and the
         event files; by default where event files are written.
         """,
+        check=boolean,
     )
     mlflow: bool | str | MLflow | None = option(
         None,
@@ -139,6 +215,7 @@ class ObserverOptions:
         docs/mlflow.md.
         """,
         takes="bool, str or tos_notebook.MLflow, optional",
+        check=as_mlflow,
     )
     sinks: Sequence[Sink] = option(
         (),
@@ -172,6 +249,8 @@ class ObserverOptions:
             )
         if not validates:
             require_none(self.keep_best, self.validation_every, place)
+        if self.stop_when is not None:
+            require_met(self.stop_when, validates)
         return replace(self, **in_range(ObserverOptions, self))
 
     @property

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
-from ...blocks.partitioners import AnyPartitioner
+from ...blocks.partitioners import AnyPartitioner, LabelPartitioner, Partitioner
 from ...blocks.sampling import Participants
-from ...common.checks import at_least_one, fraction, not_negative, positive, share
+from ...common.checks import at_least_one, boolean, fraction, not_negative, positive, share
 from ...errors import ConfigError
 from ...steering.trigger import Trigger, as_trigger
 from .option import in_range, option
@@ -29,8 +29,21 @@ def _name(name: str, value: Any) -> str:
 
 
 def _shuffle(name: str, value: Any) -> Any:
-    if isinstance(value, str) and value != "partitions":
+    if value == "partitions":
+        return value
+    if isinstance(value, str):
         raise ConfigError(f"{name}: expected True, False or 'partitions', got {value!r}.")
+    return boolean(name, value)
+
+
+def _partitioner(name: str, value: Any) -> AnyPartitioner:
+    # A class has the methods, too.
+    if isinstance(value, type) or not isinstance(value, Partitioner | LabelPartitioner):
+        raise ConfigError(
+            f"{name}: expected one of tos.partitioners, such as tos.partitioners."
+            f"RandomPartitioner(4), or an object with its method assign; got {value!r:.80} of type "
+            f"{type(value).__name__}."
+        )
     return value
 
 
@@ -81,6 +94,7 @@ class RunOptions:
         instead of dealing them.
         """,
         takes="Partitioner or LabelPartitioner, optional",
+        check=_partitioner,
         lasts=True,
     )
     participation: float | None = option(
