@@ -101,3 +101,10 @@ def test_weights_that_mean_nothing_are_refused(weights: Any) -> None:
 def test_classes_of_several_labels_have_no_weights() -> None:
     with pytest.raises(CaptureError, match="a model with one label, got 0"):
         capture(model(), labels=0, class_weight=CLASSES)
+
+
+def test_a_class_that_the_output_does_not_tell_apart_is_refused() -> None:
+    with pytest.raises(CaptureError, match=r"^class_weight: .* from 0 to 2, .*; got 99\.$"):
+        capture(model(), class_weight={0: 0.5, 99: 2.0})
+    # Of one-hot labels and other losses it is not known.
+    capture(model("mse"), class_weight={99: 2.0})

@@ -21,14 +21,19 @@ class ClassWeights:
         By class, from 0; a class that is not named counts 1.
     labels : int
         How many labels the model has.
+    classes : int, optional
+        How many classes its output tells apart; None if that is not known.
 
     Raises
     ------
     CaptureError
-        A class or a weight is below 0, or the model has several labels, or none.
+        A class or a weight is below 0, or the model has several labels, or none, or no such
+        class.
     """
 
-    def __init__(self, weights: Mapping[int, float], labels: int) -> None:
+    def __init__(
+        self, weights: Mapping[int, float], labels: int, classes: int | None = None
+    ) -> None:
         if labels != 1:
             raise CaptureError(
                 f"class_weight: expected a model with one label, got {labels}. Give each row a "
@@ -39,6 +44,11 @@ class ClassWeights:
             raise CaptureError(
                 "class_weight: expected weights of at least 0 by class, from 0, such as "
                 f"{{0: 1.0, 1: 5.0}}; got {weights!r:.80}."
+            )
+        if classes is not None and max(weights) >= classes:
+            raise CaptureError(
+                f"class_weight: expected classes from 0 to {classes - 1}, which the model's output "
+                f"tells apart; got {int(max(weights))}."
             )
         self._table = np.ones(int(max(weights)) + 1, np.float32)
         for label, weight in weights.items():

@@ -50,7 +50,10 @@ class Fields:
         known = len(structure.leaves(self._outputs)) if labels is None else labels
         self._labels = self._labels_of(known)
         self._optional = labels is None and not structure.needs_labels(model)
-        self._class_weights = None if class_weight is None else ClassWeights(class_weight, known)
+        self._class_weights = None
+        if class_weight is not None:
+            classes = self._labels[0].classes if known == 1 else None
+            self._class_weights = ClassWeights(class_weight, known, classes)
 
     def _labels_of(self, count: int) -> tuple[FeedSpec, ...]:
         names = structure.labels_of(self._model, count)
