@@ -277,6 +277,13 @@ def test_what_is_out_of_range_is_refused(options: Any, message: str) -> None:
     [
         ({"epoch": 3}, "unknown option 'epoch'. Did you mean epochs?"),
         ({"xyz": 3}, "help(resume) says what it takes."),
+        (
+            {"batchsize": 4},
+            "resume: unknown option 'batchsize'. Did you mean batch_size? A resumed run keeps the "
+            "one that it has.",
+        ),
+        ({"verbose": False}, "resume returns at once, and shows nothing: leave it out. run.show()"),
+        ({"wait": True}, "resume returns at once, and shows nothing: call run.wait() on what"),
         ({"seed": 3}, "seed: a resumed run keeps the one that it has; leave it out"),
         ({"sync_interval": 3}, "sync_interval: a resumed run keeps"),
         ({"validation_every": "soon"}, "validation_every: expected a time"),
@@ -447,8 +454,8 @@ def test_fit_refuses_options_before_spark_starts(
         (
             lambda: tos.resume("file:///none", wait=True),
             "resume: unknown option 'wait'. It "
-            "is an option of tos.fit. Here: session.run(...), which waits, or "
-            "session.start(...), which does not.",
+            "is an option of tos.fit. resume returns at once, and shows nothing: call run.wait() "
+            "on what it returns.",
         ),
         (
             lambda: tos.fit(None, (), optimizer="adam"),

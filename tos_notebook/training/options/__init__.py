@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, TypeVar
 
-from ...common.checks import refuse_unknown
+from ...common.checks import did_you_mean, refuse_unknown
 from ...errors import ConfigError
 from .elsewhere import changed_later, is_kept, of_resume
 from .observers import ObserverOptions
@@ -90,7 +90,17 @@ def require_resumable(given: Mapping[str, Any]) -> None:
                 f"{name}: a resumed run keeps the one that it has; leave it out."
                 f"{changed_later(name)}"
             )
+        if name not in RESUMABLE and not (of_resume(name) or did_you_mean(name, RESUMABLE)):
+            _refuse_misspelled(name)
         refuse_unknown("resume", [name], RESUMABLE, of_resume)
         # None leaves one as it was.
         if value is not None:
             RESUMABLE[name].checked(value)
+
+
+def _refuse_misspelled(name: str) -> None:
+    """Refuse a name that is near one of an option which a resumed run keeps."""
+    if near := did_you_mean(name, [each for each in OPTIONS if each not in RESUMABLE]):
+        raise ConfigError(
+            f"resume: unknown option {name!r}.{near} A resumed run keeps the one that it has."
+        )

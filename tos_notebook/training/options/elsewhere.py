@@ -76,6 +76,12 @@ _FIT = {
 }
 """What only `fit` takes, and what a session has instead."""
 
+_SHOWS = {
+    "wait": "call run.wait() on what it returns.",
+    "verbose": "leave it out. run.show() shows the run in a notebook, sinks=[...] elsewhere.",
+}
+"""What becomes of these in a run that is resumed."""
+
 _PLACE = ("spark", "program", "server_host", "server_port", "checkpoint_dir")
 """What only a session takes."""
 
@@ -102,7 +108,9 @@ def of_start(name: str) -> str:
 
 def of_resume(name: str) -> str:
     """Return where a name belongs that `tos_notebook.resume` does not take."""
-    return _of_fit(name) or in_words(name)
+    if name in _FIT:
+        return f"is an option of tos.fit. resume returns at once, and shows nothing: {_SHOWS[name]}"
+    return in_words(name)
 
 
 def evaluates(function: Function) -> Function:
