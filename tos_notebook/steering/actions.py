@@ -239,12 +239,22 @@ _ALL = (
         Command.CHAOS,
         When.MILESTONE,
         "tos_chaos",
-        "Slow or kill a worker on purpose, to see what the training makes of it.",
+        "Slow, pause or kill a worker on purpose, to see what the training makes of it.",
         (
             Argument(
-                "what", str, "slow or kill; off ends what is in force", "WHAT", offers="chaos"
+                "what",
+                str,
+                "slow, pause or kill; off ends what is in force",
+                "WHAT",
+                offers="chaos",
             ),
-            Argument("amount", float, "how many times slower", "FACTOR", optional=True),
+            Argument(
+                "amount",
+                float,
+                "how many times slower, or seconds of a pause",
+                "AMOUNT",
+                optional=True,
+            ),
             _option(
                 "worker",
                 int,
@@ -268,6 +278,7 @@ _ALL = (
         examples=(
             "slow 5 --worker 1",
             "slow 3 --executor 0 --for-seconds 120",
+            "pause 2 --worker 1",
             "kill --worker 1 --at 3",
             "off",
         ),

@@ -54,6 +54,7 @@ def test_a_block_without_rules_is_a_mistake() -> None:
         ("slow", 5, {"worker": 1}, (Slow(5, worker=1),)),
         ("slow", 2, {"executor": "0", "for_seconds": 60.0, "at": None},
          (Slow(2, executor="0", for_seconds=60),)),
+        ("pause", 2, {"worker": 1}, (Pause(2, worker=1),)),
         ("kill", None, {"worker": 1, "at": 3}, (Kill(worker=1, at=3),)),
         ("off", None, {"worker": None}, ()),
     ],
@@ -66,8 +67,9 @@ def test_rules_from_words(what: str, amount: Any, options: Any, rules: Any) -> N
     ("what", "amount", "options", "text"),
     [
         ("slwo", 5, {}, "got 'slwo'. Did you mean slow?"),
-        (None, None, {}, "expected one of slow, kill, off; got None"),
+        (None, None, {}, "expected one of slow, pause, kill, off; got None"),
         ("slow", None, {}, "chaos slow: expected how many times slower, such as slow 5"),
+        ("pause", None, {}, "chaos pause: expected seconds in each milestone, such as pause 2"),
         ("kill", 3, {}, "chaos kill: expected no amount, got 3"),
         ("off", None, {"worker": 1}, "chaos off: expected nothing else, got worker"),
         ("slow", 0.5, {}, "factor: expected 1 to 1000"),

@@ -134,7 +134,7 @@ def test_words_of_an_option_are_completed(cells: Cells) -> None:
     assert complete(cells, "%%tos_train --codec s") == {"sign+ef"}
     assert complete(cells, "%tos_config ba") == {"batch_size="}
     assert complete(cells, "%%tos_train --validation-every 5") == {"500", "5min"}
-    assert complete(cells, "%tos_chaos ") == {"slow", "kill", "off"}
+    assert complete(cells, "%tos_chaos ") == {"slow", "pause", "kill", "off"}
 
 
 def test_values_of_settings_are_completed_and_a_given_setting_is_not_offered_again(

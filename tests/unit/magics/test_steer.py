@@ -334,7 +334,10 @@ def test_chaos_is_off_on_a_run_that_has_ended(cells: Cells, runs: list[Any]) -> 
         ("%tos_runs --all", "It has no options"),
         ("%tos_compare", "such as %tos_compare first second."),
         ("%tos_compare first thrdi", "got 'thrdi'. There are runs 1"),
-        ("%tos_chaos", "slow or kill; off ends what is in force), such as %tos_chaos slow 5"),
+        (
+            "%tos_chaos",
+            "slow, pause or kill; off ends what is in force), such as %tos_chaos slow 5",
+        ),
         ("%tos_chaos slwo 5", "Did you mean slow?"),
         ("%tos_chaos slow", "expected how many times slower, such as slow 5; got none"),
         ("%tos_chaos slow much", "expected a number, got 'much'"),
