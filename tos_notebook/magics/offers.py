@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 Offers = dict[str, str]
@@ -10,12 +11,18 @@ Offers = dict[str, str]
 MOST = 60
 """Characters of a word."""
 
+LEAST = 20
+"""Characters of a clause that says enough by itself."""
+
 _SYNC = {
     "asp": "no worker waits for another",
     "ssp:1": "wait when more than 1 milestone ahead of the slowest",
     "ssp:3": "wait when more than 3 milestones ahead of the slowest",
     "ssp:10": "wait when more than 10 milestones ahead of the slowest",
     "bsp": "all wait for all, at every milestone",
+    "async": "the same as asp",
+    "bounded:3": "the same as ssp:3",
+    "sync": "the same as bsp",
 }
 
 _CHAOS = {
@@ -25,7 +32,12 @@ _CHAOS = {
     "off": "end what is in force",
 }
 
-_TIMES = {"30s": "a time", "5min": "a time", "500": "milestones", "2epochs": "epochs"}
+_TIMES = {
+    "30s": "every 30 seconds",
+    "5min": "every 5 minutes",
+    "500": "every 500 milestones",
+    "2epochs": "at the end of every second epoch",
+}
 
 _INTERVALS = {
     "auto": "chosen by measurement",
@@ -33,6 +45,21 @@ _INTERVALS = {
     "10": "by default with ps",
     "100": "rarely, for slow networks",
 }
+
+_VARIANTS = {
+    "ps:shards=2": "2 tasks of Spark hold the parameters, not the driver",
+    "ps:shards=4": "4 tasks of Spark hold the parameters, not the driver",
+    "ps:locking=false": "workers beside the driver merge without locks: Hogwild",
+    "allreduce:gradients": "the mean of gradients at each step: synchronous SGD",
+    "allreduce:parameters": "the mean of parameters, each with steps of its own",
+    "allreduce:ring": "workers in a ring, each with its neighbors",
+    "allreduce:direct": "each worker with each other, in 2 rounds",
+    "allreduce:halving": "workers in pairs: few rounds for many workers",
+    "allreduce:two_level": "within a machine first, then between machines",
+    "allreduce:star": "through the driver, where workers cannot reach each other",
+    "tensorflow:sync": "TF1 graphs: all workers' gradients make one step",
+}
+"""A word about what is chosen behind the colon."""
 
 _BEST = {"val_loss": "the least loss of the validation data"}
 
@@ -61,7 +88,7 @@ def _strategies() -> Offers:
     from ..strategies.registry import choices, describe
 
     summaries = {row["name"]: brief(row["summary"]) for row in describe()}
-    return {name: summaries[name.partition(":")[0]] for name in choices()}
+    return {name: _VARIANTS.get(name) or summaries[name.partition(":")[0]] for name in choices()}
 
 
 _MADE: Mapping[str, Callable[[], Offers]] = {
@@ -84,7 +111,7 @@ def offers(kind: str) -> Offers:
 
 def brief(text: str) -> str:
     """Return the beginning of a text that says the most: a clause of one line."""
-    for end in ("; ", " (", ": ", ". "):
-        text = text.partition(end)[0]
-    text = text.rstrip(".")
+    # A shorter clause says too little by itself, such as "a DataFrame: ...".
+    end = re.compile(r"; | \(|: |\. ").search(text, LEAST)
+    text = (text[: end.start()] if end else text).rstrip(".")
     return text if len(text) <= MOST else f"{text[: MOST - 1].rstrip()}…"

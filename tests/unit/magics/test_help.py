@@ -15,6 +15,7 @@ from tos_notebook import magics
 from tos_notebook.combiners.registry import COMBINERS, describe
 from tos_notebook.magics import steer
 from tos_notebook.magics.cell import keep_empty
+from tos_notebook.magics.offers import offers
 from tos_notebook.magics.parsers import PARSERS
 from tos_notebook.training import factory
 
@@ -130,7 +131,7 @@ def test_combiners_are_completed(cells: Cells, prefix: str) -> None:
 def test_words_of_an_option_are_completed(cells: Cells) -> None:
     assert complete(cells, "%tos_train --if-running ") == {"ask", "attach", "replace", "stop"}
     assert complete(cells, "%tos_set l") == {"learning_rate="}
-    assert complete(cells, "%%tos_train --sync b") == {"bsp"}
+    assert complete(cells, "%%tos_train --sync b") == {"bsp", "bounded:3"}
     assert complete(cells, "%%tos_train --codec s") == {"sign+ef"}
     assert complete(cells, "%tos_config ba") == {"batch_size="}
     assert complete(cells, "%%tos_train --validation-every 5") == {"500", "5min"}
@@ -141,7 +142,7 @@ def test_values_of_settings_are_completed_and_a_given_setting_is_not_offered_aga
     cells: Cells,
 ) -> None:
     assert {"asp", "bsp", "1", "ssp:3"} & complete(cells, "%tos_set sync=") >= {"asp", "bsp"}
-    assert complete(cells, "%tos_set sync=b") == {"bsp"}
+    assert complete(cells, "%tos_set sync=b") == {"bsp", "bounded:3"}
     assert "easgd" in complete(cells, "%tos_set combiner=")
     assert complete(cells, "%tos_set sync=asp s") == {"sync_interval=", "strategy="}
     assert complete(cells, "%tos_config optimizer_state=") == {"keep", "reset"}
@@ -161,6 +162,19 @@ def test_numbers_are_completed_by_their_default_and_masters_by_their_forms(cells
         ("%%tos_train --sync b", "bsp", "all wait for all, at every milestone"),
         ("%tos_set sync=a", "asp", "no worker waits for another"),
         ("%%tos_train --epochs ", "1", "by default"),
+        (
+            "%%tos_train --feed",
+            "--feeds",
+            "graph: placeholders in the order of a record's fields, or a…",
+        ),
+        ("%%tos_train --label", "--label", "DataFrame: the column of the labels"),
+        ("%%tos_train --validation-every 2", "2epochs", "at the end of every second epoch"),
+        (
+            "%%tos_train --combiner ada",
+            "adag",
+            "Long milestones; slower but steadier than Downpour",
+        ),
+        ("%%tos_train --sync sy", "sync", "the same as bsp"),
     ],
 )
 def test_a_word_about_each_is_offered_with_it(
@@ -169,6 +183,12 @@ def test_a_word_about_each_is_offered_with_it(
     with provisionalcompleter():
         found = cells.shell.Completer.completions(text, len(text))
         assert {c.text: c.type for c in found}[name] == word
+
+
+def test_what_is_offered_for_a_strategy_differs_from_each_other() -> None:
+    """Above all variants of one strategy the same would be said."""
+    words = [*offers("strategy").values()]
+    assert len({*words}) == len(words)
 
 
 def test_help_of_training_groups_its_options_with_their_defaults() -> None:
