@@ -77,15 +77,15 @@ def describe() -> Rows:
     Returns
     -------
     list of dict
-        With keys ``name``, ``example``, ``ratio`` (of the example, on float32), ``when``,
+        With keys ``name``, ``when``, ``example``, ``ratio`` (of the example, on float32),
         ``rule``, ``feedback`` (``"required"``, ``"optional"`` or ``"none"``), ``source``.
     """
     return Rows(
         {
             "name": name,
+            "when": codec.when,
             "example": example,
             "ratio": codec.ratio,
-            "when": codec.when,
             "rule": codec.rule,
             "feedback": _feedback(codec),
             "source": codec.source,

@@ -26,11 +26,16 @@ _DESCRIBED = (
     ),
     (
         "samples",
-        "All workers together have trained so many rows.",
+        "All workers together have trained so many rows; in words also steps of their optimizers.",
         "samples(100_000)",
         "samples >= 100000",
     ),
-    ("after", "So much time has passed since the start.", "after(minutes=10)", "minutes >= 10"),
+    (
+        "after",
+        "So many seconds, minutes or hours have passed since the start.",
+        "after(minutes=10)",
+        "minutes >= 10",
+    ),
 )
 
 

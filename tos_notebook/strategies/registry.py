@@ -83,16 +83,17 @@ def describe() -> Rows:
     Returns
     -------
     list of dict
-        With keys ``name``, ``summary``, ``when``, ``defaults`` (dict): the options of the class by
-        name, and ``as_text``: how some of them are chosen in a text, such as ``"ps:shards=4"``.
+        With keys ``name``, ``summary``, ``when``, ``example``: how some options are chosen in a
+        text, such as ``"ps:shards=4"``, and ``defaults`` (dict): the options of the class by name.
     """
     return Rows(
         {
             "name": name,
             "summary": kind.summary,
             "when": kind.when,
+            "example": ", ".join(f"{name}:{each}" for each in getattr(kind, "variants", ()))
+            or name,
             "defaults": {p.name: p.default for p in inspect.signature(kind).parameters.values()},
-            "as_text": ", ".join(f"{name}:{each}" for each in getattr(kind, "variants", ())),
         }
         for name, kind in STRATEGIES.items()
     )

@@ -77,5 +77,16 @@ def test_strategies_are_a_table_and_still_a_list_of_dicts() -> None:
     assert [row["name"] for row in rows] == ["ps", "allreduce", "treeaggregate", "tensorflow"]
     assert rows[1]["defaults"]["algorithm"] == "auto"
     lines = repr(rows).splitlines()
-    assert lines[0].split() == ["name", "summary", "when", "defaults", "as_text"]
+    assert lines[0].split() == ["name", "summary", "when", "example", "defaults"]
     assert max(map(len, lines)) <= WIDTH
+
+
+@pytest.mark.parametrize(
+    "what",
+    [tos.strategies, tos.combiners, tos.codecs, tos.partitioners, tos.chaos, tos.conditions],
+)
+def test_the_tables_of_what_there_is_have_one_order_of_columns(what: Any) -> None:
+    keys = [*what.describe()[0]]
+    order = ("name", "summary", "when", "example")
+    first = [key for key in order if key in keys]
+    assert keys[: len(first)] == first

@@ -142,6 +142,8 @@ def test_every_kind_is_described_with_an_example_and_the_same_in_words() -> None
         made = eval(row["example"], vars(stop))
         assert isinstance(made, stop.Condition)
         assert row["words"] is None or stop.parse(row["words"]) == (made,)
+    told = " ".join(row["when"] for row in rows)
+    assert all(name.removesuffix("s") in told for name in stop.COUNTS if name != "samples")
     assert "<table>" in str(rows._repr_html_())
 
 

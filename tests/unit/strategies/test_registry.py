@@ -66,7 +66,7 @@ def test_each_strategy_says_what_it_does_and_when_to_choose_it() -> None:
 
 
 def test_each_strategy_says_how_its_options_are_written_as_text() -> None:
-    texts = {row["name"]: row["as_text"].split(", ") for row in describe() if row["as_text"]}
+    texts = {row["name"]: row["example"].split(", ") for row in describe()}
     assert {"ps:shards=4", "ps:locking=false"} <= {*texts["ps"]}
     for name, several in texts.items():
         assert {as_strategy(text).name for text in several} == {name}
