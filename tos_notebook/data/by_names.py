@@ -58,7 +58,8 @@ def by_names(
         if len(inputs) == 1 and vector in others:
             return Chosen([vector], label)
     names = f" Or name the columns as the model does: {', '.join(inputs + wanted)}."
-    missing = f" None is {_or([*wanted, LABEL])}, for the labels." if len(wanted) == 1 else ""
+    called = f" No column is called {_or([*wanted, LABEL])}, for the labels."
+    missing = called if len(wanted) == 1 else ""
     raise DataError(
         "Say which columns of the DataFrame to take: features=[...], label=..., or "
         "tos.columns(df, features=[...], label=...) for more than that. It has "

@@ -161,7 +161,7 @@ def _option(parser: Parser, option: Option, **others: Any) -> Parser:
     text = f"{settings.pop('when', '')}{option.help}{settings.pop('more', '')}"
     default = settings.get("told")
     # Whether a bool is on, its flags say.
-    if not (default in (None, "") or isinstance(default, bool) or "by default" in text):
+    if not (default in (None, "", ()) or isinstance(default, bool) or "by default" in text):
         text += f"; {str(default).replace('%', '%%')} by default"
     flags = [f"--{name.replace('_', '-')}" for name in (option.name, option.alias) if name]
     return parser.add(*flags, help=text, **settings)
@@ -180,7 +180,7 @@ def _train() -> Parser:
     )
     parser.add("--checkpoint-dir", metavar="URI", help=text)
     _add_program(parser)
-    text = f"variable for the run, and its name by default; {OUTPUT}, which is no name"
+    text = f"variable for the run, {OUTPUT} by default; any other one names the run, too"
     parser.add("-o", "--output", type=identifier, **NAME, help=text)
     parser.add("--wait", action="store_true", help="block until the run has ended")
     text = "what interrupting --wait does to the run"

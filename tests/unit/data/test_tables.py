@@ -122,7 +122,9 @@ def test_an_only_label_that_none_is_named_after_is_the_column_label() -> None:
     both = FRAME.assign(label=["no", "no"])[["a", "y", "label"]]
     with pytest.raises(DataError, match="Say which columns"):
         chosen(both).arrays([X, Y])
-    with pytest.raises(DataError, match=r"None is 'y' or 'label', for the labels\. Or name"):
+    with pytest.raises(
+        DataError, match=r"No column is called 'y' or 'label', for the labels\. Or name"
+    ):
         chosen(FRAME[["a", "b"]]).arrays([X, Y])
 
 

@@ -161,7 +161,8 @@ class RunOptions:
         """
         How often all that a run needs to continue is saved in `checkpoint_dir`, which must be
         given: ``"30s"``, ``"5min"``, ``"2h"``; milestones, ``"500 milestones"`` or 500; or
-        ``"2 epochs"``; and when it ends. `tos_notebook.resume` continues there. Never by default.
+        ``"2 epochs"``, with or without the space; and when it ends. `tos_notebook.resume` continues
+        there. Never by default.
         """,
         takes="str or int, optional",
         check=as_trigger,
