@@ -107,6 +107,9 @@ class RunStatus:
         names = [each.name for each in fields(self) if each.name != "run"]
         found = {name: _shown(name, getattr(self, name)) for name in names}
         found |= {"epoch": f"{self.epoch} of {self.epochs}", "epochs": ""}
+        # `Run.epochs` has means over epochs.
+        for name in ("loss", "metrics"):
+            found[name] += f" ({LATEST})" if found[name] else ""
         return Rows({"status": name, self.run: text} for name, text in found.items() if text)
 
     def __repr__(self) -> str:
@@ -115,6 +118,9 @@ class RunStatus:
     def _repr_html_(self) -> str | None:
         return self._rows()._repr_html_()
 
+
+LATEST = "of the latest milestones"
+"""What the loss and the metrics of a status are means of."""
 
 _UNITS = {"samples_per_second": ",.0f", "elapsed": ",.1f"}
 """How some numbers are written, others with four digits."""

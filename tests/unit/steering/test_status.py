@@ -31,13 +31,13 @@ def status(**changes: Any) -> RunStatus:
 def test_a_status_shows_what_is_known_in_a_line_for_each() -> None:
     assert repr(status()).splitlines() == [
         "status              run-1",
-        "------------------  -------",
+        "------------------  ---------------------------------",
         "state               running",
         "epoch               7 of 12",
         "milestones          1,234",
         "samples             123,400",
         "samples_per_second  4,322",
-        "loss                0.1235",
+        "loss                0.1235 (of the latest milestones)",
         "elapsed             61.2",
     ]
     told = status(
@@ -45,7 +45,7 @@ def test_a_status_shows_what_is_known_in_a_line_for_each() -> None:
         checkpoint=CheckpointStatus(), links=LinkRates((LinkRate(0, 1, 2e6),)),
     )  # fmt: skip
     lines = dict(line.split(maxsplit=1) for line in repr(told).splitlines()[2:])
-    assert lines["metrics"] == "accuracy 0.9877"
+    assert lines["metrics"] == "accuracy 0.9877 (of the latest milestones)"
     assert (lines["validations"], lines["reason"]) == ("2", "by you")
     assert lines["notes"] == "One went wrong."
     assert lines["checkpoint"] == "The run has no checkpoint yet."
