@@ -164,7 +164,6 @@ def _checked(
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what a session is given, and what a run is; refuse it before Spark starts."""
     sinks = OPTIONS["sinks"].checked(asked.get("sinks", ()))
-    require_fitting(asked, checkpoint_dir)
     given = subset(RunOptions, asked, none=True) | subset(ObserverOptions, asked, none=True)
     if checkpoint_dir is not None:
         given.setdefault("checkpoint_every", EVERY)
@@ -173,6 +172,7 @@ def _checked(
             "max_checkpoints: expected checkpoint_dir with it, since nothing is saved without; got "
             'none. Say where checkpoints go, such as checkpoint_dir="hdfs:///runs".'
         )
+    require_fitting({**asked, **given}, checkpoint_dir)
     settings = subset(SessionOptions, asked, none=True) | {"checkpoint_dir": checkpoint_dir}
     return settings, given | {"sinks": sinks}
 
