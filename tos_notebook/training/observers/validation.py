@@ -27,7 +27,7 @@ from ...events import (
     ValidationFailed,
 )
 from ...program.export.base import Program
-from ...readable import LONGEST_NAME, counted, readable, summary
+from ...readable import LONGEST_NAME, readable, summary
 from ...steering.trigger import Trigger
 from .base import Maker, Observer, RunContext
 
@@ -232,9 +232,6 @@ class Validator(Observer):
         self._asked_at: float | None = None
         # Samples trained when anybody evaluated last.
         self._known = -1
-        self._asked = 0
-        # The one counts on the thread that tells events, the other on the own one.
-        self._passed_over = self._known_already = 0
         self._executor = SerialExecutor("tos-validation", 1)
 
     @property
@@ -245,15 +242,7 @@ class Validator(Observer):
     @property
     def notes(self) -> tuple[str, ...]:
         """See `Observer.notes`."""
-        left_out = self._passed_over + self._known_already
-        if not left_out:
-            return self._evaluation.notes
-        than = "an epoch" if self._every == Trigger(epochs=1) else "the time between two"
-        return (
-            *self._evaluation.notes,
-            f"{left_out} of {counted(self._asked, 'evaluation')} of the validation data "
-            f"{'was' if left_out == 1 else 'were'} left out: each takes longer than {than}.",
-        )
+        return self._evaluation.notes
 
     def __call__(self, event: Event) -> None:
         """Ask for an evaluation when one is due."""
@@ -304,8 +293,7 @@ class Validator(Observer):
         return due
 
     def _ask(self, epoch: int) -> None:
-        self._asked += 1
-        self._passed_over += self._executor.clear()
+        self._executor.clear()
         self._executor.put(functools.partial(self._evaluate_asked, epoch))
 
     def _evaluate_asked(self, epoch: int) -> None:
@@ -313,8 +301,6 @@ class Validator(Observer):
         found = self._evaluation
         if found.told < epoch or found.samples > found.evaluated:
             found(epoch)
-        else:
-            self._known_already += 1
 
     def _evaluate_trained(self) -> None:
         """Evaluate the center after the last milestone, unless callbacks have done so."""

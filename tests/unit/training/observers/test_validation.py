@@ -82,7 +82,6 @@ def test_each_epoch_is_evaluated_and_the_data_brought_once(evaluation: Evaluatio
     found = [(e.epoch, e.samples, e.values) for e in evaluation.events if isinstance(e, Validated)]
     assert found == [(0, 10, {"loss": 3.0}), (1, 20, {"loss": 3.0})]
     assert evaluation.loads == 1
-    assert evaluation.validator.notes == ()
 
 
 def test_validation_and_training_have_the_same_names(evaluation: Evaluation) -> None:
@@ -103,9 +102,6 @@ def test_where_epochs_are_faster_the_latest_counts(evaluation: Evaluation) -> No
     evaluation.allowed.release(2)
     evaluation.validator.finish(last=True)
     assert [e.epoch for e in evaluation.events if isinstance(e, Validated)] == [0, 3]
-    assert evaluation.validator.notes == (
-        "2 of 4 evaluations of the validation data were left out: each takes longer than an epoch.",
-    )
 
 
 def test_an_evaluation_has_the_epoch_whose_weights_it_read(evaluation: Evaluation) -> None:
@@ -126,8 +122,6 @@ def test_an_evaluation_has_the_epoch_whose_weights_it_read(evaluation: Evaluatio
     bring.set()
     evaluation.validator.finish(last=True)
     assert evaluation.told() == [(1, 20)]
-    (note,) = evaluation.validator.notes
-    assert note.startswith("1 of 2 evaluations of the validation data was left out")
 
 
 def test_what_this_package_says_is_logged_in_a_sentence(
@@ -289,11 +283,6 @@ def test_where_milestones_are_faster_the_latest_counts(evaluation: Evaluation) -
     evaluation.allowed.release(9)
     evaluation.validator.finish(last=True)
     assert evaluation.told() == [(0, 20), (0, 80)]
-    (note,) = evaluation.validator.notes
-    assert note.endswith(
-        "2 of 4 evaluations of the validation data were left out: each takes "
-        "longer than the time between two."
-    )
 
 
 @pytest.mark.parametrize("evaluation", [2], indirect=True)
