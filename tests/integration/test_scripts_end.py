@@ -63,7 +63,8 @@ def of_session(session: int) -> list[str]:
     ("version", "strategies"),
     [
         pytest.param("3.11", ["tensorflow"], marks=pytest.mark.long),
-        ("3.12", ["ps", "tensorflow", "tensorflow:sync"]),
+        ("3.12", ["ps", "tensorflow"]),
+        pytest.param("3.12", ["ps", "tensorflow", "tensorflow:sync"], marks=pytest.mark.long),
     ],
 )
 def test_a_script_ends_although_its_runs_are_active(

@@ -25,6 +25,8 @@ from tos_notebook.wire.frames import HEADER_SIZE, decode_header, encode_head
 from tos_notebook.wire.messages import Push, Rows
 
 LIMIT = 10.0
+MOST = 1 << 16
+"""Bytes that are read at once: a socket may make room for as many as it is asked for."""
 SECRET = new_secret()
 PARAMETERS = b"the parameters"
 PUSH = Push(0, 0, 1, 1, 0, 0, True, 0.5, 0.0, 0.0, 0.0, 0.0, 0, ())
@@ -107,7 +109,7 @@ class Server:
 
 def read(sock: socket.socket, nbytes: int) -> bytes:
     data = bytearray()
-    while len(data) < nbytes and (part := sock.recv(nbytes - len(data))):
+    while len(data) < nbytes and (part := sock.recv(min(nbytes - len(data), MOST))):
         data += part
     return bytes(data)
 
