@@ -1,6 +1,6 @@
-"""Served tables: embeddings of which nobody has all rows, and how a row begins.
+"""Served tables: embeddings whose rows only shards have, and how a row begins.
 
-A row begins as its number and the table's seed say, whoever asks for it, and however often.
+A row begins as its number and the table's seed say, whichever process asks, and however often.
 """
 
 from __future__ import annotations

@@ -111,16 +111,16 @@ def _of_exchanges(parts: RunParts, strategy: Strategy, paces: Paces) -> Iterator
     )
     # A batch of tree aggregation is a whole sample, which others do not have.
     if cluster is not None and served is not None and name != "treeaggregate":
-        shards = SHARDS_TRIED if paces.remote else ()
-        seldom = every if every > 1 else ParameterServer.sync_interval
-        # Only parameter servers exchange by row.
-        ways = [
-            by_row if by_row.name.startswith("ps") else whole
-            for by_row, whole in zip(
-                served.ways(seldom, shards), cluster.ways(seldom, shards), strict=True
-            )
-        ]
+        ways = _ways(cluster, served, every, SHARDS_TRIED if paces.remote else ())
         yield from _others(ways, cluster, name, every, most)
+
+
+def _ways(cluster: Cluster, served: Cluster, every: int, shards: Sequence[int]) -> Sequence[Cost]:
+    """Return what each way costs; `served` has the bytes of parameter servers."""
+    seldom = every if every > 1 else ParameterServer.sync_interval
+    both = zip(served.ways(seldom, shards), cluster.ways(seldom, shards), strict=True)
+    # Only parameter servers exchange by row.
+    return [by_row if by_row.name.startswith("ps") else whole for by_row, whole in both]
 
 
 def _others(
