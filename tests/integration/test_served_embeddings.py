@@ -65,7 +65,10 @@ def _require_counts(run: tos.Run, epochs: int) -> None:
 
 
 def test_one_worker_trains_and_predicts_as_keras_does(train: Train, spark: Any) -> None:
-    """Adam's moments are kept with the rows; items are in a table that each worker has."""
+    """Adam's moments are kept with the rows; items are in a table that each worker has.
+
+    The driver and the executors predict, evaluate and validate alike.
+    """
     model, ours = factors(served=False), factors(served=True)
     table = ours.get_layer("users").table
     model.get_layer("users").set_weights([table.begin(np.arange(table.rows))])
@@ -74,14 +77,20 @@ def test_one_worker_trains_and_predicts_as_keras_does(train: Train, spark: Any) 
     x, y = ratings()
     model.fit(x, y, 32, 3, shuffle=False, verbose=0)
     options = SERVED | {"batch_size": 32, "sync_interval": 20}
-    run = train(ours, **options).run((x, y), epochs=3, shuffle=False, **OPTIONS)
+    rated = [(row.tolist(), float(value)) for row, (value,) in zip(x, y, strict=True)]
+    frame = spark.createDataFrame(rated, ["pair", "y"])
+    run = train(ours, **options).run(
+        (x, y), epochs=3, shuffle=False, validation_data=frame, **OPTIONS
+    )
     expected = model.predict(x, verbose=0)
     assert np.allclose(ours.predict(x, verbose=0), expected, atol=1e-5)
     assert np.allclose(run.predict(x), expected, atol=1e-5)
-    frame = spark.createDataFrame([(row.tolist(),) for row in x[:50]], ["pair"])
-    scored = [row.prediction for row in run.predict(frame, "pair").collect()]
+    scored = [row.prediction for row in run.predict(frame.limit(50), "pair").collect()]
     assert np.allclose(np.reshape(scored, (-1, 1)), expected[:50], atol=1e-5)
-    assert run.evaluate((x, y))["loss"] == pytest.approx(model.evaluate(x, y, verbose=0), rel=1e-4)
+    loss = pytest.approx(model.evaluate(x, y, verbose=0), rel=1e-4)
+    assert run.evaluate((x, y))["loss"] == loss
+    assert run.evaluate(frame)["loss"] == loss
+    assert run.validation["loss"].iloc[-1] == loss
 
 
 def factors(served: bool) -> Any:

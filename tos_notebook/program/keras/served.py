@@ -88,8 +88,8 @@ class ServedLayers:
         """
         with ExitStack() as stack:
             for layer, own in zip(self.layers, served or self.variables, strict=True):
-                layer.call = partial(_look_up, layer, own.ids, own.values[0])
-                stack.callback(delattr, layer, "call")
+                found = partial(_look_up, layer, own.ids, own.values[0])
+                stack.enter_context(_calling(layer, found))
             yield
 
     def serving(self, inputs: Callable[..., Any]) -> Served | None:
@@ -124,8 +124,7 @@ class ServedLayers:
             asked: list[list[tf.Tensor]] = [[] for _ in self.layers]
             with ExitStack() as stack:
                 for layer, mine in zip(self.layers, asked, strict=True):
-                    layer.call = partial(_note, layer, mine)
-                    stack.callback(delattr, layer, "call")
+                    stack.enter_context(_calling(layer, partial(_note, layer, mine)))
                 self._model(inputs(*batch), training=False)
             graph = tf.compat.v1.get_default_graph()
             for layer, mine in zip(self.layers, asked, strict=True):
@@ -193,6 +192,20 @@ def _shape(table: ServedTable) -> tuple[int, int, int]:
 
 def _value(variable: Any) -> float:
     return float(np.asarray(variable.value[0, 0]))
+
+
+@contextmanager
+def _calling(layer: ServedEmbedding, call: Callable[..., Any]) -> Iterator[None]:
+    """Let a layer do something else inside; may be nested."""
+    before = vars(layer).get("call")
+    layer.call = call
+    try:
+        yield
+    finally:
+        if before is None:
+            del layer.call
+        else:
+            layer.call = before
 
 
 def _look_up(
