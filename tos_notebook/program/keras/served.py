@@ -195,7 +195,7 @@ def _value(variable: Any) -> float:
 
 
 @contextmanager
-def _calling(layer: ServedEmbedding, call: Callable[..., Any]) -> Iterator[None]:
+def _calling(layer: Any, call: Callable[..., Any]) -> Iterator[None]:
     """Let a layer do something else inside; may be nested."""
     before = vars(layer).get("call")
     layer.call = call
