@@ -5,6 +5,7 @@
 # make test-long     the tests that make test leaves out, and more examples of properties; options in LONG=; hours
 # make bench         benchmarks, printed as ratios; options in BENCH=--quick
 # make docs          the documentation as a site, in build/docs; needs no network
+# make pages         write what the pages of the documentation take from the code
 # make audit         known vulnerabilities of what is installed, and of what the front end is built with
 # make frontend      lint, test and build the live view's front end; needs Node.js
 # All of them set up .venv first and do so only when setup.py, or what it compiles, changed.
@@ -35,7 +36,7 @@ LINK_PLUGIN = mkdir -p $(PLUGINS) && ln -sfn $(CURDIR)/tos_notebook/labextension
 CLASSES := $(CURDIR)/$(VENV)/spark.jsa
 WITH_CLASSES := SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(CLASSES) -Xlog:disable -XX:TieredStopAtLevel=1"
 
-.PHONY: demo execute lab test test-long test-cluster test-faults bench docs audit frontend lint format setup clean
+.PHONY: demo execute lab test test-long test-cluster test-faults bench docs pages audit frontend lint format setup clean
 .NOTPARALLEL:
 
 demo: $(VENV)/demo.stamp
@@ -76,6 +77,10 @@ bench: setup
 docs: $(VENV)/docs.stamp
 	$(BIN)/python -m sphinx --fresh-env --fail-on-warning --keep-going --quiet docs build/docs
 	@echo "Open build/docs/index.html."
+
+# A test checks that they are current.
+pages: setup
+	$(BIN)/python -m docs._ext.pages
 
 frontend:
 	cd labextension && npm ci && npm run lint && npm test && npm run build

@@ -100,6 +100,7 @@ DOCS = [
     "sphinx>=9,<10",  # warnings are errors, and each major version has new ones
     "myst-parser>=5,<6",  # the pages are Markdown, for GitHub as well; 5 takes Sphinx 9
     "furo>=2025.9.25,<2027",  # the theme, light and dark; a version is a date
+    "numpydoc>=1.9,<2",  # reads docstrings for the reference
 ]
 
 TEST = [
@@ -111,7 +112,6 @@ TEST = [
     "pytest>=9,<10",  # puts pythonpath in place before it loads -p plug-ins
     "pytest-xdist>=3.6,<4",  # several processes at once
     "hypothesis>=6.100,<7",  # codecs, ledger, layouts
-    "numpydoc>=1.9,<2",  # whether docstrings say all of their parameters
     "nbval>=0.11,<1",  # the notebooks
     "jupyter-repo2docker>=2025,<2027",  # says, without Docker, what Binder would build
     "playwright>=1.50,<2",  # the live view in a browser, which it does not bring along

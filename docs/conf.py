@@ -21,9 +21,6 @@ release = __version__
 
 extensions = [
     "myst_parser",
-    "sphinx.ext.autodoc",
-    "sphinx.ext.autosummary",
-    "sphinx.ext.napoleon",
     "docs._ext.site",
 ]
 exclude_patterns = ["_ext"]
@@ -31,25 +28,10 @@ exclude_patterns = ["_ext"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 
-# Docstrings name types in words; signatures would say the same again, with imports of their own.
-autodoc_typehints = "none"
-autodoc_member_order = "bysource"
-# It takes ten seconds to import, and no docstring needs it.
-autodoc_mock_imports = ["keras", "tensorflow"]
-napoleon_google_docstring = False
-napoleon_use_rtype = False
-# What stands in single backticks is code: a parameter, a name of this package or of another.
-default_role = "code"
-
 # Dots and quotes stay as they are typed.
 smartquotes_action = "D"
 
-toc_object_entries_show_parents = "hide"
-
 nitpicky = True
-# Types in docstrings are words for people, "sequence of str"; and without a network nothing of
-# other projects can be looked up. Names of this package have to be right.
-nitpick_ignore_regex = [("py:.*", r"(?!tos_notebook\b).*")]
 
 html_theme = "furo"
 html_title = "TensorOnSpark for notebooks"

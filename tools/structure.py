@@ -10,6 +10,7 @@ import ast
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tos_notebook.cluster.shipping import SHIPPED
@@ -142,6 +143,7 @@ def inner(name: str) -> str:
     return name.removeprefix(ROOT).removeprefix(".")
 
 
+@cache
 def package_of(name: str) -> str:
     """Return the entry of `ORDER` that a module belongs to; empty for the package's ``__init__``.
 

@@ -1,7 +1,6 @@
-"""What the pages take from the code when they are built: the directive ``{generated} WHAT``.
+"""What the pages take from the code: ``<!-- generated WHAT -->``, written by `docs._ext.pages`.
 
-Each function returns Markdown. Nothing here is written by hand, so nothing can differ from what
-the package does. TensorFlow and Spark are not needed.
+Each function returns Markdown. TensorFlow and Spark are not needed.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from textwrap import dedent
 from docs._ext import scaling
 from docs._ext.layers import LAYER_NAMES, Part, parts
 from docs._ext.messages import Message, messages
+from docs._ext.tables import code, plain, table
 from tools.structure import on_executors
 
 ROOT = Path(__file__).parents[2]
@@ -25,8 +25,8 @@ def error_messages(error: str) -> str:
     """List what the package says when it raises a class."""
     own = [message for message in messages() if message.error == error and message.is_known]
     if not own:
-        return "It has no words of its own: what it says is what happened."
-    lines = ["**What it says**, by the part of the package that says it:", ""]
+        return "It has no fixed messages: it reports what happened."
+    lines = ["**Messages**, by the part of the package that raises them:", ""]
     for part, said in groupby(sorted(own, key=_place), key=lambda message: _place(message)[0]):
         lines += [f"- {part}", *(f"  - {code(message.text)}" for message in said)]
     return "\n".join(lines)
@@ -53,20 +53,16 @@ def _magic(name: str, text: str) -> str:
     summary, _, rest = text.partition(parser.help())
     more, _, examples = rest.partition("Examples\n--------\n::\n")
     examples, listed, _ = examples.partition(combiners())
-    title = f"({name})=\n## {code(parser.name)}"
-    pieces = [title, prose(summary.strip()), _usage(parser.usage), prose(more.strip())]
-    pieces += [f"```{{program}} {name}\n```"] if parser.explained else []
-    pieces += [_option(*option) for option in parser.explained]
-    pieces += ["[What there is to choose from](combiners.md)."] if listed else []
+    pieces = [f"## {code(parser.name)}", prose(summary.strip()), _usage(parser.usage)]
+    pieces += [prose(more.strip())]
+    options = [(", ".join(map(code, names)), prose(meaning)) for names, meaning in parser.explained]
+    pieces += [table(("Option", "Meaning"), options)] if options else []
+    pieces += ["The page on [combiners](combiners.md) lists them."] if listed else []
     return "\n\n".join([*filter(None, pieces), f"```ipython\n{dedent(examples).strip()}\n```"])
 
 
 def _usage(usage: str) -> str:
     return f"```text\n{usage}\n```"
-
-
-def _option(spellings: list[str], meaning: str) -> str:
-    return f"```{{option}} {', '.join(spellings)}\n{prose(meaning)}\n```"
 
 
 def defaults() -> str:
@@ -128,7 +124,7 @@ def strategy_figures() -> str:
     for path in sorted((ROOT / "benchmarks" / "results").glob("*.txt"), reverse=True):
         if rows := figures(path.read_text(encoding="utf-8"), ("reduce",)):
             return f"From `{path.name}`.\n\n{table(('Measurement', 'Result'), rows)}"
-    return "The results that are kept have no figures of these yet: `python -m benchmarks reduce`."
+    return "No file of results has these figures yet: run `python -m benchmarks reduce`."
 
 
 def figures(text: str, programs: Iterable[str]) -> list[tuple[str, str]]:
@@ -207,14 +203,6 @@ def _lesson(path: Path) -> str:
     return f"### {path.stem[:2]} · {title.removeprefix('# ')}\n\n{first}\n\nNotebook: {link}"
 
 
-def teachers_guide() -> str:
-    """Lead to the teacher's guide, where there is one."""
-    if not (ROOT / "docs" / "teaching.md").exists():
-        return ""
-    listed = "```{toctree}\n:hidden:\n\n/teaching\n```"
-    return f"For its teachers: [the teacher's guide](../teaching.md).\n\n{listed}"
-
-
 GENERATED: dict[str, Callable[..., str]] = {
     "code-map": code_map,
     "codecs": codecs,
@@ -228,20 +216,7 @@ GENERATED: dict[str, Callable[..., str]] = {
     "defaults": defaults,
     "error-messages": error_messages,
     "magics": magics,
-    "teachers-guide": teachers_guide,
 }
-
-
-def code(text: str) -> str:
-    """Return text as code in Markdown, whatever is in it."""
-    fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
-    space = " " if text.startswith("`") or text.endswith("`") else ""
-    return f"{fence}{space}{text}{space}{fence}"
-
-
-def plain(text: str) -> str:
-    """Return text in Markdown so that nothing in it is markup."""
-    return re.sub(r"([\\`*_\[\]<>#$~])", r"\\\1", text)
 
 
 def prose(text: str) -> str:
@@ -257,12 +232,3 @@ def _with_magics(text: str) -> str:
 
 def _typed(word: str) -> str:
     return f"[{code(word)}](#{word.lstrip('%')})" if word.startswith("%") else code(word)
-
-
-def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """Return a table in Markdown."""
-    head = list(head)
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(
-        "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |" for cells in lines
-    )

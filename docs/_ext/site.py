@@ -1,4 +1,4 @@
-"""What this site needs of Sphinx: generated parts, links into the repository, links to elsewhere.
+"""What this site needs of Sphinx: contents, included files, links to files and elsewhere.
 
 The pages are read on GitHub, too, where links lead to files. Here a link to a file that a page
 shows leads to that page, a link to a folder is plain text, and any other file can be downloaded.
@@ -9,16 +9,15 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 from urllib.parse import urlsplit
 
 from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 from sphinx.util import logging
-from sphinx.util.docutils import SphinxDirective
 
-from docs._ext.generated import GENERATED, ROOT
+ROOT = Path(__file__).parents[2]
 
 logger = logging.getLogger(__name__)
 
@@ -36,21 +35,18 @@ RELATIVE = re.compile(r"(?<=\]\()(?![a-z]+:|[#/])([^)#\s]+)")
 HOST = re.compile(r"([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}")
 
 
-class Generated(SphinxDirective):
-    """Put in what `GENERATED` makes; the content is for readers of the file itself."""
+COMMENT = re.compile(r"^<!-- toctree\n(.*?)^-->$", re.DOTALL | re.MULTILINE)
+INCLUDE = re.compile(r"^<!-- include (\S+) -->\n")
 
-    required_arguments = 1
-    optional_arguments = 1
-    has_content = True
-    option_spec: ClassVar[dict[str, Any]] = {}
 
-    def run(self) -> list[nodes.Node]:
-        """Return the nodes."""
-        name, *arguments = self.arguments
-        if name not in GENERATED:
-            raise self.error(f"Expected one of {', '.join(sorted(GENERATED))}; got {name!r}.")
-        text = GENERATED[name](*arguments)
-        return self.parse_text_to_nodes(text, allow_section_headings=True)
+def with_directives(app: Sphinx, docname: str, content: list[str]) -> None:
+    """Make directives of what stands in comments, so that it does not show where nothing is built.
+
+    A page that begins with ``<!-- include FILE -->`` is that file; what follows leads there.
+    """
+    text = COMMENT.sub(r"```{toctree}\n\1```", content[0])
+    included = INCLUDE.match(text)
+    content[0] = f"```{{include}} {included[1]}\n```\n" if included else text
 
 
 def from_here(app: Sphinx, included: Path, docname: str, content: list[str]) -> None:
@@ -108,7 +104,7 @@ def malformed(uri: str) -> str:
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register all of it."""
-    app.add_directive("generated", Generated)
+    app.connect("source-read", with_directives)
     app.connect("include-read", from_here)
     app.connect("doctree-read", lead_to_pages)
     app.connect("doctree-read", check_form)

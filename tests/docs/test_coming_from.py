@@ -12,7 +12,7 @@ import pytest
 
 from tests.docs.pages import DOCS, programs
 
-PAGE = DOCS / "coming-from.md"
+PAGE = DOCS / "how-to" / "coming-from.md"
 HELD_OUT = 300
 
 

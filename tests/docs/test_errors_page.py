@@ -85,9 +85,10 @@ AGAIN = re.compile(
 @pytest.mark.parametrize("name", CLASSES)
 def test_every_error_has_advice_and_its_own_messages(name: str) -> None:
     text = SECTIONS[name]
-    for begin in ("**What it means.**", "**What to do.**"):
-        assert len(text.partition(begin)[2].partition("\n\n")[0].split()) >= 15
-    assert re.findall(r"^```\{generated\} error-messages (\w+)$", text, re.MULTILINE) == [name]
+    means, _, rest = text.partition("**What it means.**")[2].partition("**What to do.**")
+    assert len(means.split()) >= 15
+    assert len(rest.partition("<!--")[0].split()) >= 15
+    assert re.findall(r"^<!-- generated error-messages (\w+) -->$", text, re.MULTILINE) == [name]
 
 
 def test_no_advice_is_for_an_error_that_there_is_not() -> None:

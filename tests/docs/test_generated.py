@@ -31,8 +31,8 @@ def test_the_diagram_says_in_words_what_it_shows() -> None:
 def test_the_pictures_of_exchanges_are_those_of_the_schedules(picture: exchanges.Picture) -> None:
     drawn = picture.path.read_text(encoding="utf-8")
     assert drawn == picture.svg(), "Draw it anew: python -m docs._ext.exchanges"
-    page = (DOCS / "explanation" / "strategies.md").read_text("utf-8")
-    assert f"](../{picture.path.name})" in page
+    pages = (page.read_text("utf-8") for page in (DOCS / "explanation").glob("strategy-*.md"))
+    assert sum(f"](../{picture.path.name})" in page for page in pages) == 1
 
 
 @pytest.mark.parametrize("picture", scaling.pictures(), ids=lambda picture: picture.name)
@@ -94,14 +94,14 @@ def test_no_part_uses_a_higher_layer() -> None:
 def unmarked(text: str) -> str:
     """Return Markdown without its marks, in one line."""
     text = re.sub(r"\[(`[^`]+`)\]\(#\w+\)", r"\1", text)
-    return " ".join(re.sub(r"\\([^a-zA-Z0-9\s])|`", r"\1", text).split())
+    return " ".join(re.sub(r"\\([^a-zA-Z0-9\s])|`|\|", r"\1", text).split())
 
 
 @pytest.mark.parametrize("name", PARSERS)
 def test_the_page_of_magics_says_what_their_help_says(name: str) -> None:
     page = generated.magics()
-    begin = page.index(f"({name})=")
-    own = unmarked(page[begin : page.find("\n(tos_", begin) % (len(page) + 1)])
+    begin = page.index(f"## `{PARSERS[name].name}`")
+    own = unmarked(page[begin : page.find("\n## ", begin) % (len(page) + 1)])
     assert unmarked(f"{PARSERS[name].usage}") in own
     for spellings, meaning in PARSERS[name].explained:
         assert unmarked(", ".join(spellings)) in own
@@ -114,7 +114,8 @@ def test_the_page_of_magics_says_what_their_help_says(name: str) -> None:
 
 
 def test_every_magic_is_on_the_page() -> None:
-    assert set(re.findall(r"^\((tos_\w+)\)=$", generated.magics(), re.MULTILINE)) == set(PARSERS)
+    found = re.findall(r"^## `%+(tos_\w+)`$", generated.magics(), re.MULTILINE)
+    assert sorted(found) == sorted(PARSERS)
 
 
 def test_every_public_name_is_in_the_reference() -> None:

@@ -16,7 +16,7 @@ QUOTED = [
     "Spark to end the job: every partition is used up",
     "the validation after the last epoch, or callbacks",
     "The Spark job lost",
-    "Spark's job was cancelled from outside the run",
+    "Spark's job was canceled from outside the run",
     "another program answers there",
     "A partition must hold the same rows",
 ]

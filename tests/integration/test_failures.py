@@ -129,7 +129,7 @@ def test_a_job_that_somebody_cancels_stops_the_run_and_keeps_the_weights(
     run = session.start((np.arange(100.0),), epochs=100_000, sinks=[cancel_once])
     run.wait(60)
     assert run.state == "stopped"
-    assert run.status.reason == "Spark's job was cancelled from outside the run"
+    assert run.status.reason == "Spark's job was canceled from outside the run"
     assert "cancellation of all jobs" in run.status.notes[0]
     # Whole milestones, each counted once.
     assert run.parameters()["total"][1] == run.history["samples"].sum() > 0

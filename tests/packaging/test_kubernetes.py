@@ -72,7 +72,7 @@ def test_spark_knows_every_setting_of_the_manifests(settings: dict[str, str], kn
 
 
 def test_spark_knows_every_setting_that_the_manual_names(known: bytes) -> None:
-    text = (ROOT / "docs" / "clusters.md").read_text()
+    text = (ROOT / "docs" / "how-to" / "clusters.md").read_text()
     assert len(SETTING.findall(text)) > 20
     assert unknown(text, known) == set()
 

@@ -206,7 +206,7 @@ def job_error(error: BaseException) -> TosError:
     said = cancellation(error)
     if said is not None:
         return TosError(
-            "The Spark job was cancelled from outside, such as in Spark's web interface or "
+            "The Spark job was canceled from outside, such as in Spark's web interface or "
             "with SparkContext.cancelAllJobs. Neither the data nor the cluster is at fault: call "
             f"it again. Spark says: {said}."
         )

@@ -293,7 +293,7 @@ class Lifecycle:
 
     def _stop_with_job(self, said: str) -> bool:
         """Stop because the Spark job was cancelled from outside; return whether that was it."""
-        reason = "Spark's job was cancelled from outside the run"
+        reason = "Spark's job was canceled from outside the run"
         try:
             self.parts.training.command(Command.STOP, reason)
         except InvalidTransition:

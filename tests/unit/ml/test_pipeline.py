@@ -58,7 +58,8 @@ def test_the_example_of_the_documentation_works(spark: Any, tmp_path: Path) -> N
     frame = spark.createDataFrame(
         spark.sparkContext.parallelize(rows, 1), ["a", "b", "c", "d", "species"]
     )
-    page = Path(__file__).parents[3].joinpath("docs/pipelines.md").read_text(encoding="utf-8")
+    guide = Path(__file__).parents[3] / "docs/how-to/pipelines.md"
+    page = guide.read_text(encoding="utf-8")
     example = page.split("```python\n")[1].split("```")[0]
     names = {"train": frame, "test": frame, "new": frame.drop("species"), "uri": str(tmp_path)}
     exec(example, names)

@@ -156,7 +156,7 @@ class ObserverOptions:
         "Keras callbacks, or a list of them; they run on the driver, a milestone being a batch",
         """
         Called on a thread of the driver, where a milestone counts as a batch; the exchange
-        never waits for them. See docs/callbacks.md.
+        never waits for them. See docs/how-to/callbacks.md.
         """,
         takes="sequence of keras.callbacks.Callback",
         check=_callbacks,
@@ -171,7 +171,7 @@ class ObserverOptions:
         "a number to begin with, or a schedule of the global step",
         """
         To begin with, or by the global step, an int: the optimizer steps that all workers
-        together have made. Instead of the program's own. See docs/training.md.
+        together have made. Instead of the program's own. See docs/how-to/training.md.
         """,
         takes="float, keras.optimizers.schedules.LearningRateSchedule, callable, optional",
         check=as_rate,
@@ -193,7 +193,7 @@ class ObserverOptions:
         "where event files go, a Hadoop URI or a local path",
         """
         A folder, as a Hadoop URI or a local path, for event files, written while the run
-        trains; they need the package ``tensorboard``. See docs/tensorboard.md.
+        trains; they need the package ``tensorboard``. See docs/how-to/tensorboard.md.
         """,
         check=_folder,
     )
@@ -212,7 +212,7 @@ class ObserverOptions:
         """
         Whether the run is logged in MLflow, or the name of the experiment, or more to choose;
         in the active MLflow run if there is one. Needs the package ``mlflow``. See
-        docs/mlflow.md.
+        docs/how-to/mlflow.md.
         """,
         takes="bool, str or tos_notebook.MLflow, optional",
         check=as_mlflow,

@@ -60,7 +60,7 @@ class RunOptions:
         True deals the rows to the partitions at random before the first epoch, and each epoch
         takes a partition's rows in a new random order. ``"partitions"`` does the latter only:
         each partition keeps the rows that it comes with. False keeps their order, too. See
-        docs/data.md.
+        docs/how-to/data.md.
         """,
         takes='bool or "partitions"',
         check=_shuffle,
