@@ -1,8 +1,9 @@
 """Write into the pages what comes from the code: ``python -m docs._ext.pages``.
 
 A page says in a comment what belongs below it, down to ``<!-- end -->``:
-``<!-- generated NAME -->`` for what `GENERATED` makes, or ``<!-- api`` with directives for the reference. So people can read a
-page without building anything. ``--check`` writes nothing, and ends with 1 if a page is stale.
+``<!-- generated NAME -->`` for what `GENERATED` makes, or ``<!-- api`` with directives for the
+reference. So people can read a page without building anything. ``--check`` writes nothing, and
+ends with 1 if a page is stale.
 """
 
 from __future__ import annotations

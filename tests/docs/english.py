@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from docs._ext.pages import BLOCK
 from tests.docs.pages import DOCS, FENCE, ROOT
 
 LIMIT = 30
@@ -35,7 +36,7 @@ RULED_OUT = {
     r"let \w+(?: \w+)? be \w+": "name who does it",
     r"at hand\b|beside\b": "available; next to, compared with",
     r"some (?:\d|two|three|four|five|six|ten|twenty|minutes|seconds|hours)\b": "about, a few",
-    r"of (?:your|its|their|one's|our|my) own\b": "your own X, a custom X",
+    r"of (?:your|its|their|one's|our|my) own\b(?! (?!by|for|in|and|with|that|between|to)\w)": "your own X",
     r"[a-z]\)?, too\b": "also, before the verb",
     r"there (?:is|are)(?= (?:for|to|in)\b)|(?:that|which) there (?:is|are)\b": "name it",
     r"whatever (?:is|it|they|there)\b": "any; regardless of",
@@ -54,7 +55,9 @@ EXACT = re.compile(r"\b(?:numpy|Keras'(?!s))")
 HEADLESS = re.compile(r"(?:Who|What|Whose|Whoever)\b(?! (?:to|is|it|do|are|each|we)\b)")
 LITERAL = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-LINK = re.compile(r"!?\[((?:[^\[\]]|\[[^\]]*\])*)\]\([^)]*\)")
+IMAGE = re.compile(r"!\[[^\]]*\]\([^)]*\)")
+LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\([^)]*\)")
+CODES = re.compile(r"`x`(?:,? (?:and |or )?`x`)+")
 ENDS = re.compile(r"(?<=[.!?])[)\"*]*\s+(?=[\"*(⟨`\[A-Z0-9%])")
 SHORT = re.compile(r"\b(?:e\.g|i\.e|vs|cf|etc|et al|Fig|No|approx)\.")
 
@@ -72,7 +75,8 @@ def sentences(text: str) -> Iterator[str]:
     """Yield the sentences of a page: of paragraphs, items of lists, and cells of tables."""
     text = FENCE.sub("\n\n", COMMENT.sub("\n\n", text))
     for block in re.split(r"\n\s*\n|\n(?=\s*(?:[-*+] |\d+\. |#|\|))", text):
-        block = LINK.sub(r"\1", LITERAL.sub("`x`", block)).strip()
+        block = LINK.sub(r"\1", LITERAL.sub("`x`", IMAGE.sub("", block))).strip()
+        block = CODES.sub("`x`", block)
         cells = block.strip("|").split("|") if block.startswith("|") else [block]
         for cell in cells:
             plain = SHORT.sub(lambda short: short[0].rstrip("."), " ".join(cell.split()))
@@ -81,7 +85,11 @@ def sentences(text: str) -> Iterator[str]:
 
 
 def problems(text: str) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with sentences of a page, and the sentences."""
+    """Yield what is wrong with sentences of a page, and the sentences.
+
+    Fragments, such as "What a run saves.", are allowed in what comes from docstrings.
+    """
+    written = set(sentences(BLOCK.sub("", text)))
     for sentence in sentences(text):
         words = [word for word in sentence.split() if re.search(r"\w|⟨", word)]
         if len(words) > LIMIT:
@@ -91,7 +99,8 @@ def problems(text: str) -> Iterator[tuple[str, str]]:
                 pattern = EXACT
             if found := pattern.search(sentence):
                 yield f"{found[0]!r}: {advice}", sentence
-        if HEADLESS.match(sentence) and len(words) > 6 and not sentence.endswith(("?", ":")):
+        headless = sentence in written and HEADLESS.match(sentence) and len(words) > 6
+        if headless and not sentence.endswith(("?", ":")):
             yield "begins with a question word: name the subject", sentence
 
 

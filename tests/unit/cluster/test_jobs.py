@@ -210,7 +210,7 @@ def test_a_call_whose_job_was_cancelled_is_no_fault_of_the_cluster() -> None:
     said = "Job 0 cancelled as part of cancellation of all jobs"
     error = job_error(RuntimeError(f"[SPARK_JOB_CANCELLED] {said} SQLSTATE: XXKDA\n\tat x"))
     assert type(error) is TosError
-    assert str(error).startswith("The Spark job was cancelled from outside")
+    assert str(error).startswith("The Spark job was canceled from outside")
     assert str(error).endswith(f"Spark says: {said}.")
 
 

@@ -404,7 +404,7 @@ def test_a_job_that_somebody_else_cancels_stops_the_run(setting: Setting) -> Non
     assert len(setting.program.written) == 1
     assert "Job 3 cancelled killed via the Web UI" in run.status.notes[0]
     assert setting.events[-1] == RunFinished(
-        setting.events[-1].time, "stopped", None, "Spark's job was cancelled from outside the run"
+        setting.events[-1].time, "stopped", None, "Spark's job was canceled from outside the run"
     )
 
 
