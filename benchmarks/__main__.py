@@ -23,6 +23,7 @@ ROOMS = {
     "latency": ("exchange", "pushes", "control", "epochs", "failures"),
     "scale": ("load", "workers", "memory", "stragglers", "shards", "predictions", "served"),
     "accuracy": ("accuracy", "sorted_data", "optimizer_state"),
+    "neighbours": ("parameter_servers", "elephas", "distributor"),
     "start_up": ("start", "again", "compilers", "course", "fresh"),
     "front_end": ("view", "notebook", "browser", "panel"),
 }
