@@ -78,8 +78,8 @@ def fit(
 ) -> Run:
     """Train a model on Spark, and return the run.
 
-    It connects to Spark if nobody has, and leaves no session behind. All else that a run takes is
-    an option here. `TrainingSession` trains one program run after run.
+    It connects to Spark if you have not, and closes its session. All other options of a run are
+    options here. `TrainingSession` trains one program run after run.
 
     Parameters
     ----------

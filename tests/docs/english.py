@@ -36,13 +36,13 @@ RULED_OUT = {
     r"let \w+(?: \w+)? be \w+": "name who does it",
     r"at hand\b|beside\b": "available; next to, compared with",
     r"some (?:\d|two|three|four|five|six|ten|twenty|minutes|seconds|hours)\b": "about, a few",
-    r"of (?:your|its|their|one's|our|my) own\b(?! (?!by|for|in|and|with|that|between|to)\w)": "your own X",
+    r"of (?:your|its|their|one's|our) own\b(?! (?!by|for|in|and|with|that|to)\w)": "your own X",
     r"[a-z]\)?, too\b": "also, before the verb",
     r"there (?:is|are)(?= (?:for|to|in)\b)|(?:that|which) there (?:is|are)\b": "name it",
     r"whatever (?:is|it|they|there)\b": "any; regardless of",
     r"the gate\b|mission\b|slow day\b|busy machine\b|earlier simulation\b|its goal\?": "say less",
     r"(?:neighbour|colour|behaviour|favour|flavour|licence|centre|grey)\w*": "American: -or",
-    r"(?:travell|cancell|modell|labell|signall)(?:ed|ing)\b": "one l",
+    r"(?:travell|cancell|modell|signall)(?:ed|ing)\b": "one l",
     r"(?:synchron|normal|initial|serial|organ|optim|recogn|minim|random)is(?:e|ing|ation)": "z",
     r"numpy\b|keras'(?!s)|plug-in\b|jupyter lab\b": "NumPy, Keras's, plugin, JupyterLab",
 }
@@ -51,14 +51,14 @@ RULED_OUT = {
 WORDS = [
     (re.compile(rf"\b(?:{found})", re.IGNORECASE), advice) for found, advice in RULED_OUT.items()
 ]
-EXACT = re.compile(r"\b(?:numpy|Keras'(?!s))")
+EXACT = re.compile(r"(?<!['\"])\b(?:numpy\b(?![.('\"])|Keras'(?!s))")
 HEADLESS = re.compile(r"(?:Who|What|Whose|Whoever)\b(?! (?:to|is|it|do|are|each|we)\b)")
 LITERAL = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 IMAGE = re.compile(r"!\[[^\]]*\]\([^)]*\)")
 LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\([^)]*\)")
 CODES = re.compile(r"`x`(?:,? (?:and |or )?`x`)+")
-ENDS = re.compile(r"(?<=[.!?])[)\"*]*\s+(?=[\"*(⟨`\[A-Z0-9%])")
+ENDS = re.compile(r"(?<=[.!?])[)\"*]*\s+(?=[\"*(⟨`\[A-ZΔ0-9%])")
 SHORT = re.compile(r"\b(?:e\.g|i\.e|vs|cf|etc|et al|Fig|No|approx)\.")
 
 

@@ -151,7 +151,7 @@ def test_results_of_a_cluster_that_has_ended_are_refused(spark_context: Any) -> 
         assert results.collect() == [9]
         cluster.shutdown(timeout=60)
         for call in (results.collect, lambda: cluster.inference(rows), lambda: cluster.train(rows)):
-            with pytest.raises(SessionClosed, match="has ended, and takes no rows any more"):
+            with pytest.raises(SessionClosed, match="has ended, and no longer takes rows"):
                 call()
         # Behind a shuffle the RDD is Spark's, and so is its error.
         with pytest.raises(Exception, match="The TensorFlow cluster has ended, or this task"):

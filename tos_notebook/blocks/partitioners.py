@@ -188,7 +188,7 @@ class Dirichlet:
     """Draws each partition's mix of labels from a symmetric Dirichlet distribution.
 
     The rows of each label are divided in proportion to the shares that the partitions drew of
-    it, so that no row is left out: partitions differ in size as well. Hsu, Qi and Brown,
+    it, so every row is used. Partitions differ in size as well. Hsu, Qi and Brown,
     "Measuring the effects of non-identical data distribution for federated visual
     classification", arXiv:1909.06335.
 

@@ -71,8 +71,8 @@ _MASTER = re.compile(
     r"|spark://.+|k8s://.+|yarn"
 )
 _WHY = (
-    "a Spark Connect session (sc://...), which sends queries to a server and has no SparkContext: "
-    "it has no RDDs, and cannot run the tasks that train. Connect to the cluster itself instead, "
+    "a Spark Connect session (sc://...), which has no SparkContext and no RDDs, and cannot run "
+    "tasks that train. Connect to the cluster itself instead, "
     'tos.connect("spark://host:7077"), yarn, k8s://... or local[*], and read the data there'
 )
 _EXPECTED = "a master such as local[2] or spark://host:7077, a SparkContext or a SparkSession"
@@ -108,8 +108,8 @@ def connect(
         Import TensorFlow on the workers now, and check their packages, and that they reach this
         process. Workers that lack this package are sent what they need of it.
     ship_package : bool
-        Send all workers what they need of this package, so that they run the driver's code
-        whatever they have installed. Of a Spark that runs, Python workers that have imported
+        Send all workers what they need of this package, so that they run the driver's code, and not
+        their installed version. Of a Spark that runs, Python workers that have imported
         theirs continue with it.
     timeout : float
         Seconds to wait for executors to have free cores and to warm up. Every 15 s a line on

@@ -66,7 +66,7 @@ class Gpus:
                 f"This Python process on {socket.gethostname()} was set up for "
                 f"{_text(self._claimed)}, and Spark has now given it a task of {_text(addresses)}. "
                 "TensorFlow cannot change over. Give each executor one GPU "
-                "(spark.executor.resource.gpu.amount=1), or each task a process of its own "
+                "(spark.executor.resource.gpu.amount=1), or each task a separate process "
                 "(spark.python.worker.reuse=false)."
             )
         self._claimed = addresses

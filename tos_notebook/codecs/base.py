@@ -149,7 +149,7 @@ class Coder:
 
 @dataclass(frozen=True, repr=False)
 class Codec(ABC):
-    """How updates travel. Immutable; its string is its canonical name: ``topk:0.01+ef``.
+    """How updates are encoded. Immutable; its string is its canonical name: ``topk:0.01+ef``.
 
     Parameters
     ----------

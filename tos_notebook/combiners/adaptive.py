@@ -23,7 +23,7 @@ class FedAdam(AveragingCombiner):
     beta1, beta2 : float
         Decay of the moments, in [0, 1).
     eps : float
-        Above 0; changes that are small beside it are not blown up.
+        Above 0; changes that are much smaller are not amplified.
     k : int, optional
         Pushes of a round; by default the active workers.
 

@@ -255,8 +255,8 @@ class FedBuff(OuterMomentum):
     """Average K changes, the staler the less.
 
     Staleness is counted in steps of the server, one for K pushes, as the authors' own code does.
-    Momentum is off by default: asynchrony has one of its own, 1 - 1/n, and with more on top of it
-    training diverges.
+    Momentum is off by default: asynchrony adds a momentum of 1 - 1/n, and more momentum makes
+    training diverge.
 
     Parameters
     ----------

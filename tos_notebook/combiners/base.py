@@ -83,8 +83,8 @@ class Combiner(ABC):
     """Whether an unchanged push (Δ = 0, or w = c) that meets empty state leaves the center as
     it is. False for a rule that moves by itself, such as one with weight decay."""
     keeps_own: bool = False
-    """Whether a worker continues with what `merge` left in `update`, and not with the center: after
-    it had to wait, it is then not given the center as that is by now."""
+    """Whether a worker continues with what `merge` left in `update`, and not with the center. After
+    a wait it then does not get the current center."""
     compares: bool = False
     """Whether the rule compares whole updates with each other, so that a codec which sends but a
     few of their values would mislead it. The server looks at each update for NaN and infinity

@@ -10,7 +10,7 @@ from .base import Combiner
 
 
 class Preset:
-    """A combiner's class, with a name, defaults and a source of its own. It is called as a class.
+    """A combiner's class, with its own name, defaults and source. It is called as a class.
 
     Parameters
     ----------

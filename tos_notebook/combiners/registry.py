@@ -129,8 +129,8 @@ def as_combiner(value: Any) -> Combiner:
     Parameters
     ----------
     value : str, Combiner, class, object or callable
-        A built-in's name; a combiner, or its class or preset if it needs no parameters; an object
-        or class with ``compute(origin_weight, new_weight, worker_id, name)``; or a function
+        A built-in's name; a combiner, or its class or preset if it needs no parameters. Or an
+        object or class with ``compute(origin_weight, new_weight, worker_id, name)``; or a function
         ``f(center, update, push)`` that returns a tensor's new value.
 
     Raises

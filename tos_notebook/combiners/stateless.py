@@ -38,8 +38,8 @@ class Downpour(_DividedDelta):
     """Add what the worker changed since its pull.
 
     With one worker this is local training up to rounding: ``c + (w - b)`` equals w to the
-    bit where ``w - b`` is exact, for instance where w/2 <= b <= 2w, and otherwise differs by
-    about one rounding per milestone. Centre and worker always agree to the bit, because the
+    bit where ``w - b`` is exact, for instance for w/2 <= b <= 2w. Otherwise it differs by about one
+    rounding per milestone. Center and worker always agree to the bit, because the
     worker adopts the center, so the differences do not add up between the two.
     """
 

@@ -27,7 +27,7 @@ class Parameters(Protocol):
     """The parameters of one run, which any thread may read."""
 
     layout: Layout
-    """Their names, shapes and dtypes, and where each lies in a buffer."""
+    """Their names, shapes and dtypes, and their places in a buffer."""
 
     @property
     def version(self) -> int:

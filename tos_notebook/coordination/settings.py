@@ -11,7 +11,7 @@ from ..wire.settings import WorkerSettings
 
 
 class StrategySettings(Protocol):
-    """Settings that a strategy has of its own; a frozen dataclass."""
+    """A strategy's own settings; a frozen dataclass."""
 
     @property
     def lockstep(self) -> bool:

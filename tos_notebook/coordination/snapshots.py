@@ -225,8 +225,8 @@ class Snapshotter:
         if last:
             raise CheckpointError(
                 "The functions of datasets did not show in time that they return the records that "
-                f"were trained before: partitions {sorted(self._state.rows.unconfirmed)}. What was "
-                "trained since is in no checkpoint. The one before is unchanged."
+                f"were trained before: partitions {sorted(self._state.rows.unconfirmed)}. No "
+                "checkpoint has the training since then. The previous one is unchanged."
             )
 
     def _release_gate(self) -> None:

@@ -208,7 +208,7 @@ def _hopeless(member: Member, reason: str) -> WorkerError:
     return WorkerError(
         f"Standstill: {ATTEMPTS} attempts in a row committed nothing and stood still; the last: "
         f"{reason}. Look at the executor's standard error, and for an operation or an input "
-        "function that waits for ever. If a milestone takes that long, raise worker_timeout.",
+        "function that waits forever. If a milestone takes that long, raise worker_timeout.",
         **member.who(),
         epoch=member.epoch,
     )

@@ -195,7 +195,7 @@ def schema_of(kinds: Mapping[str, Kind], binary: Collection[str]) -> StructType:
     ----------
     kinds : mapping of str to Kind
     binary : collection of str
-        Features of bytes that are no text.
+        Features of bytes that are not text.
     """
     from pyspark.sql.types import StructField, StructType
 
@@ -249,7 +249,7 @@ class Decoder:
     kinds : mapping of str to Kind
         Of the first records; in the order of the columns.
     binary : frozenset of str
-        Features of bytes that are no text.
+        Features of bytes that are not text.
     """
 
     kinds: Mapping[str, Kind]

@@ -184,9 +184,9 @@ def image_spec(name: str, shape: tuple[int | None, ...] | None, dtype: str | Non
         given = "" if shape is None else f", got an input of shape {shape}".replace("None", "?")
         raise DataError(
             f"Column {name!r} is binary: expected the shape of its raw bytes, such as "
-            f"shapes={{{name!r}: (28, 28, 1)}}, or encoded images and an input of shape (height, "
-            f"width, channels) with 1, 3 or 4 channels{given}. Bytes as they are go into an input "
-            'of dtype="string".'
+            f"shapes={{{name!r}: (28, 28, 1)}}, or encoded images{given}. Images need an input "
+            "of shape (height, width, channels) with 1, 3 or 4 channels. For plain bytes, use an "
+            'input of dtype="string".'
         )
     # What becomes fractions where it is scaled.
     return ColumnSpec("uint8" if dtype and "int" in dtype else "float32", whole, name)

@@ -174,15 +174,16 @@ def tfrecords(
         A file, a directory, or a glob pattern, such as ``hdfs:///data/train-*.tfrecord``. A path
         without a scheme is on Spark's default file system, as for ``spark.read``.
     parse : callable
-        Makes a record of a serialised one, a scalar string tensor, in graph: returns a tensor, or a
-        tuple of them, one for each feed, such as what `tf.io.parse_single_example` finds. A
+        Makes a record of a serialized one, a scalar string tensor, in a graph. It returns a tensor,
+        or a tuple with one for each feed, such as the result of `tf.io.parse_single_example` finds.
+        A
         dictionary in it goes by the names of inputs or outputs.
     partitions : int, optional
         At most as many as there are files; by default as many as Spark has slots.
     on_bad : {"raise", "skip", "skip:100"}
-        What a record does that cannot be parsed, has a NaN or infinite number in it, or a label
-        that is none of the program's classes: end the run, named with its file, or be left out and
-        counted, in `RunStatus.rows_skipped` and events `RowsSkipped`, at most 100 with
+        For a bad record, the run ends and names it with its file, or the record is skipped. A
+        record is bad if it cannot be parsed, has NaN or infinity, or has an unknown label. Skipped
+        records are counted in `RunStatus.rows_skipped` and events `RowsSkipped`, at most 100 with
         ``"skip:100"``. A damaged file ends the run.
 
     Examples

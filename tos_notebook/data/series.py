@@ -120,13 +120,13 @@ def stacked(columns: Mapping[str, Array]) -> Array:
         if column.ndim > 1:
             raise DataError(
                 f"Column {name!r} has arrays of shape {column.shape[1:]}: expected single values, "
-                "to be fed with others in one input. Feed it in an input of its own."
+                "to be fed with others in one input. Feed it in a separate input."
             )
     text = [name for name, column in columns.items() if is_text(column)]
     if 0 < len(text) < len(columns):
         raise DataError(
             f"Column {text[0]!r} has text: expected numbers, as the others that are to be fed with "
-            "it in one input. Feed text in an input of its own, such as with features="
+            "it in one input. Feed text in a separate input, such as with features="
             f"{{'name': {text[0]!r}, ...}}."
         )
     return np.stack(list(columns.values()), axis=1)

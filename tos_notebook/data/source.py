@@ -74,9 +74,8 @@ def _refused(data: Any, use: str) -> DataError:
     if use:
         wanted, function = "Expected rows", ""
     return DataError(
-        f"{wanted} as a DataFrame of Spark or pandas with features=... and label=..., an RDD of "
-        "(feature, label) tuples, arrays or lists with one for each feed, such as (x, y), a "
-        f"tf.data.Dataset{function}; got {_text(data)}."
+        f"{wanted} as a DataFrame with features=... and label=..., an RDD of (feature, label) "
+        f"tuples, arrays or lists such as (x, y), a tf.data.Dataset{function}; got {_text(data)}."
     )
 
 

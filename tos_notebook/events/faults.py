@@ -23,7 +23,8 @@ class WorkerFailed(WorkerEvent):
     """The traceback's lines, innermost last."""
     epoch: int
     batches: tuple[int, ...]
-    """The first and the last batch among which it lies, from 0; empty while reading the data."""
+    """The first and the last batch of the range that contains it, from 0; empty while reading the
+    data."""
 
 
 @dataclass(slots=True)
@@ -71,7 +72,7 @@ class JobRestarted(Event):
 class ParametersRestored(Event):
     """Shards of the parameters were lost; the run continues from its last copy in memory.
 
-    Milestones of later versions do not count any more, and their batches are trained again.
+    Milestones of later versions no longer count, and their batches are trained again.
     """
 
     version: int

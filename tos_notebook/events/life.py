@@ -53,7 +53,7 @@ class CheckpointWritten(Event):
     nbytes: int
     """Bytes of its files."""
     seconds: float
-    """From its beginning to its end, on a thread of its own."""
+    """From its beginning to its end, on a separate thread."""
     stall: float
     """Seconds of it in which no push was let in."""
 

@@ -39,7 +39,7 @@ class CommandLapsed(Event):
 
 @dataclass(slots=True)
 class Repartitioned(Event):
-    """The data was laid out again between two epochs."""
+    """The data were repartitioned between two epochs."""
 
     epoch: int
     partitions: int

@@ -40,7 +40,7 @@ class MilestoneCommitted(WorkerEvent):
     compute: float
     """Seconds in TensorFlow."""
     wait: float
-    """Seconds the worker waited: told to (pause, synchronisation), or for others of a step."""
+    """Seconds that the worker waited: in a pause, for the sync mode, or for others of a step."""
     exchange: float
     """Seconds of the exchange that this milestone began with; a wait for others is in `wait`."""
     bytes_up: int
@@ -117,7 +117,7 @@ class EpochFinished(Event):
 class Validated(Event):
     """The center was evaluated on the validation data.
 
-    ``epoch`` is the latest that was done, or, between two ends of epochs, the latest under way;
+    ``epoch`` is the latest completed one, or, between two ends of epochs, the current one.
     ``samples`` how many had been trained when the center was read, a milestone or two more or less.
     """
 

@@ -32,16 +32,16 @@ class Predictor(Servable):
         ----------
         data : DataFrame, columns of one, RDD, other training data, or ndarray
             A DataFrame, with `features` or with columns named as the inputs; what
-            `tos_notebook.columns` returns, which also knows shapes, padding and what becomes of bad
-            rows; an RDD of features, of tuples of them, or
-            of records as for training, whose labels are left out; or what else can be trained on.
+            `tos_notebook.columns` returns, which also has shapes, padding and the treatment of bad
+            rows. Or an RDD of features, of tuples of them, or of records as for training, without
+            their labels. Or other training data.
             Arrays or lists, one, a tuple with one for each input or a dictionary by the inputs'
             names, tables of pandas and a `tf.data.Dataset` are predicted here.
         features : str, sequence of str, or mapping of str to str
             Columns of a DataFrame, one for each input: in its order, or in any order if they are
             the inputs' names; or by the inputs' names.
         output : str, sequence of str, or mapping of str to str, optional
-            Names of the columns to add to a DataFrame, likewise, one for each output: by default
+            Names of the columns to add to a DataFrame, one for each output: by default
             ``prediction``, or ``prediction_`` with each output's name.
         batch_size : int
             Rows that are predicted at once; of wide sparse vectors fewer, as memory allows.
@@ -50,8 +50,9 @@ class Predictor(Servable):
         -------
         DataFrame, RDD, or ndarray (a tuple of them for several outputs)
             For a DataFrame: the same, rows and columns in their order, with a column for each
-            output: numbers, or arrays, nested for more dimensions; an output of one number per row
-            is a number. With ``on_bad="skip"`` a bad row is predicted null. Lazy, like all of
+            output. It has numbers, or arrays, nested for more dimensions. An output of one number
+            per row is a number. With ``on_bad="skip"`` a bad row is predicted null. Lazy, like all
+            of
             Spark's transformations; the parameters are those of now. Otherwise an RDD with an
             array, or a tuple of arrays, for each record, in their order; or arrays.
 

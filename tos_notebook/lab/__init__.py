@@ -1,1 +1,1 @@
-"""The kernel's side of the JupyterLab plug-in, for a panel beside the notebook; no training."""
+"""The kernel's side of the JupyterLab plugin, for a panel next to the notebook; no training."""

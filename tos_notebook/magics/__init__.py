@@ -259,7 +259,7 @@ class TosMagics(Magics):
     @line_magic
     @documented
     def tos_compare(self, line: str) -> Any:
-        """Set runs beside each other, as tos.compare does: a table and a figure.
+        """Compare runs, as tos.compare does: a table and a figure.
 
         Examples
         --------

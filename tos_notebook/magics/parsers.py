@@ -218,7 +218,7 @@ def _add_program(parser: Parser) -> None:
     parser.add("--loss", kind="graph", **NAME, help=text)
     parser.add("--metrics", kind="graph", **NAMES, help="graph: further scalars to report")
     text = (
-        "graph: variables that are synchronised, or a list of them; param_list or all trainable "
+        "graph: variables that are synchronized, or a list of them; param_list or all trainable "
         "ones by default"
     )
     parser.add("--params", kind="params", **NAMES, help=text)
@@ -247,7 +247,7 @@ def _cluster() -> Parser:
     parser.add("--tensorboard", metavar="DIR", help=text)
     text = (
         "how often the whole cluster begins again after a node has failed or was lost: main then "
-        "restores what it has saved, and the rows come once more; %(default)s by default"
+        "restores what it has saved, and gets the rows again; %(default)s by default"
     )
     parser.add("--restarts", default=0, **COUNT, help=text)
     text = (
@@ -297,7 +297,7 @@ def _resume() -> Parser:
     parser = Parser("%tos_resume", "hdfs:///runs/run-20261122-010203-3f9a1c")
     text = "a saved run's folder; %%tos_unpause ends a pause"
     parser.add("uri", metavar="URI", help=text)
-    text = "the run's training data, if they were no arrays"
+    text = "the run's training data, if they were not arrays"
     parser.add("--data", kind="data", **NAME, help=text)
     text = "the run's model, made again, or a captured program: it gets the weights"
     parser.add("--model", kind="model", **NAME, help=text)

@@ -177,7 +177,7 @@ def _setting(typed: Action, action: Action, name: str, text: str) -> Any:
     if name not in kinds and any(name == argument.name for argument in typed.arguments):
         raise ConfigError(
             f"%{typed.magic}: {name} changes at the next milestone, and a strategy at the next "
-            f"epoch. Set it in a line of its own: %{typed.magic} {name}={text}"
+            f"epoch. Set it in a separate line: %{typed.magic} {name}={text}"
         )
     if name not in kinds:
         if said := of_set(name):

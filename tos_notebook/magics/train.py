@@ -42,9 +42,9 @@ class RunLauncher(Launcher):
     def _check(self, options: Namespace) -> None:
         if not options.data:
             raise UsageError(
-                "%%tos_train: expected the training data, such as --data train where train is an "
-                "RDD of (features, label), --data x,y where x and y are arrays, or --data df "
-                "--features x --label y for columns of a DataFrame."
+                "%%tos_train: expected the training data. Use --data train for an RDD of "
+                "(features, label), --data x,y for arrays, or --data df --features x --label y for columns of "
+                "a DataFrame."
             )
         arguments.check(options, FLAGS)
 

@@ -88,14 +88,14 @@ class TensorModel(Model, PredictingParams, Stored):
 
     A classifier adds ``rawPrediction`` (a vector of logits; of probabilities where the model
     returns these), ``probability`` (a vector) and ``prediction`` (a double, the class with the
-    highest one), so that Spark ML's evaluators work on it; any other model ``prediction``: a
+    highest one), so Spark ML's evaluators work on it. Any other model adds ``prediction``: a
     double, a vector where it returns several numbers, nested arrays where these have more
     dimensions. A column whose name is empty is left out.
 
     Parameters
     ----------
     model : keras.Model
-        Built; one with one output. `TensorEstimator.fit` makes it, or another one at hand.
+        Built; one with one output. `TensorEstimator.fit` makes it, or pass another model.
     featuresCol : str
         A vector, an array, a number or raw bytes; flat ones get the shape of the model's input.
     inputCols : list of str
@@ -156,12 +156,12 @@ class TensorModel(Model, PredictingParams, Stored):
         Raises
         ------
         ConfigError
-            It was loaded, or made of a model that was at hand.
+            It was loaded, or made from a model in memory.
         """
         if self._run is None:
             raise ConfigError(
                 "This model has no summary: it was not trained in this process, but loaded, or "
-                "made of a model at hand."
+                "made from a model in memory."
             )
         return self._run
 

@@ -291,7 +291,7 @@ class NodeCluster:
     def _refuse_if_closed(self) -> None:
         if self._closed:
             raise SessionClosed(
-                f"TensorFlow cluster {self.number} has ended, and takes no rows any more. Start "
+                f"TensorFlow cluster {self.number} has ended, and no longer takes rows. Start "
                 "another one."
             )
 

@@ -171,7 +171,7 @@ class NodeContext:
         num_gpus : int
             Ignored: the node sees the GPUs that Spark has given it.
         rdma : bool
-            Not supported by TensorFlow any more.
+            No longer supported by TensorFlow.
         """
         import tensorflow as tf
 

@@ -195,5 +195,5 @@ class DataFeed:
         self.mgr.give_back(self.qname_in, results)
 
     def terminate(self) -> None:
-        """Read no more: rows that wait are dropped, and Spark's tasks end at once."""
+        """Stop reading: waiting rows are dropped, and Spark's tasks end at once."""
         self.mgr.terminate()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 EXPOSED = (
-    "TensorFlow's servers neither encrypt nor ask who connects: whoever reaches a node can run "
+    "TensorFlow's servers neither encrypt nor authenticate: anyone who reaches a node can run "
     "code there."
 )
 

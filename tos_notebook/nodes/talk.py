@@ -92,7 +92,7 @@ class Talk:
         if length > MOST_TEXT or size > most:
             raise RemoteProtocolError(
                 f"Expected a message of at most {MOST_TEXT} bytes with at most {most} "
-                f"bytes beside it, but {self.peer} announces {length} and {size}."
+                f"bytes after it, but {self.peer} announces {length} and {size}."
             )
         text, payload = bytearray(length), memoryview(bytearray(size))
         self._channel.receive(memoryview(text))

@@ -98,7 +98,7 @@ def put_back(target: Any, state: Mapping[str, Any], known: Mapping[str, Any] | N
     if known is not None and not state.keys() <= known.keys():
         raise CheckpointError(
             f"{type(target).__name__}: expected the state {', '.join(known) or 'none'}; got "
-            f"{', '.join(state)}. What a combiner keeps must be set in its reset()."
+            f"{', '.join(state)}. A combiner must set its state in reset()."
         )
     for name, value in state.items():
         if isinstance(value, SavedState):

@@ -52,7 +52,7 @@ def capture(model: Any, **options: Any) -> Program:
     loss, feeds, metrics : object, optional
         Of a module or a graph, which says what each of them is.
     optimizer, predict : object, optional
-        Of a module, a Keras model that is trained by a loss of your own, or variables, as
+        Of a module, a Keras model with your own loss, or variables, as
         `tos_notebook.program.module.program.ModuleProgram` takes them.
     session, params, learning_rate, feed_dict, predictions, test_feed_dict : object, optional
         Of a graph, as `tos_notebook.program.graph.program.GraphOptions` takes them.

@@ -101,7 +101,7 @@ def load_model(
     ----------
     source : str, path-like or keras.Model
         A ``.keras`` file, or the folder of a SavedModel, at a local path or any Hadoop URI; what
-        `Run.save` writes, and others. Or a model that is at hand.
+        `Run.save` writes, and others. Or a model in memory.
     signature : str, optional
         Which of a SavedModel's signatures; by default the only one, or ``serving_default``.
     tags : collection of str

@@ -167,7 +167,7 @@ _ALL = (
         Command.REPARTITION,
         When.EPOCH,
         "tos_repartition",
-        "Lay out the data of a run again, at random, when the present epoch is done.",
+        "Repartition the data of a run at random, at the end of the current epoch.",
         (Argument("partitions", int, "of the next epochs", "N", "Partitions"),),
         examples=("4",),
         title="Repartition…",
@@ -206,7 +206,7 @@ _ALL = (
             _option("combiner", str, "how the server merges then", offers="combiner"),
             _option("sync", str, "who waits for whom then", "MODE", offers="sync"),
             _option("sync_interval", int, "batches between two exchanges then", "N"),
-            _option("codec", str, "how updates and replies travel then", offers="codec"),
+            _option("codec", str, "how updates and replies are encoded then", offers="codec"),
         ),
         verb="Swap",
         more="Parameters, version and global step continue, and rows stay in their partitions. "

@@ -254,14 +254,14 @@ def after(*, hours: float = 0, minutes: float = 0, seconds: float = 0) -> Condit
 def no_improvement(
     name: str = "loss", *, patience: int = 3, min_delta: float = 0.0, mode: str = "auto"
 ) -> Condition:
-    """Return a condition: evaluations of the validation data do not get better any more.
+    """Return a condition: evaluations of the validation data have stopped improving.
 
     Parameters
     ----------
     name : str
         As in `Run.validation`.
     patience : int
-        So many in a row were no better than the best before.
+        So many in a row have not improved on the best one.
     min_delta : float
         By how much a better one is better.
     mode : {"auto", "min", "max"}

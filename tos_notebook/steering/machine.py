@@ -145,7 +145,7 @@ class Machine:
         """
         following = EVENTS[self._state].get(event)
         if following is None:
-            raise InvalidTransition(self._state, f"be {event}", "nothing happens to it any more.")
+            raise InvalidTransition(self._state, f"be {event}", "the run has already ended.")
         self._state = following
         return following
 

@@ -63,16 +63,16 @@ class RunStatus:
     loss: float
     """Mean over the latest milestones; NaN before any push."""
     staleness: float
-    """Versions, mean over all milestones; NaN before any push, where all workers make each step
-    together, so that nothing is stale, and where they share TensorFlow's variables, whose changes
-    nobody counts."""
+    """Versions, mean over all milestones. NaN before any push, and if all workers make each step
+    together, since nothing is stale. Also NaN if they share TensorFlow's variables, whose changes
+    are not counted."""
     elapsed: float
     """Seconds since the run's start. Pauses count; the time between the death of its process and a
     resume does not, nor that in which it was queued."""
     waits_for: tuple[str, ...] = ()
     """What has not come for longer than the run's patience, and where to look."""
     notes: tuple[str, ...] = ()
-    """What has gone wrong beside the training, such as a callback that raised."""
+    """Problems outside of the training, such as a callback that raised an error."""
     rows_skipped: int = 0
     """What ``on_bad="skip"`` has left out of the data, once for all epochs. A partition's are known
     when the Spark job that reads it has ended."""

@@ -70,9 +70,9 @@ def as_sync(value: Any) -> SyncMode:
     found = re.fullmatch(r"(?:ssp|bounded):(\d{1,9})", text)
     if found is None:
         raise ConfigError(
-            "sync: expected 'asp' or 'async' (no worker waits), 'bsp' or 'sync' (all wait for each "
-            "other at every milestone), or 'ssp:3' or 'bounded:3' (a worker may be 3 milestones "
-            f"ahead of the slowest active one); got {value!r}."
+            "sync: expected 'asp' or 'async', 'ssp:3' or 'bounded:3', 'bsp' or 'sync'; got "
+            f"{value!r}. With asp no worker waits. With ssp:3 a worker may be 3 milestones ahead of "
+            "the slowest active one. With bsp all wait for each other at every milestone."
         )
     return SyncMode(int(found[1]))
 

@@ -1,4 +1,4 @@
-"""How what workers learn is combined: the protocols here, each strategy in a folder of its own.
+"""How what workers learn is combined: the protocols here, each strategy in its own folder.
 
 Executors import one strategy's worker side, so that names are loaded when they are first used.
 """

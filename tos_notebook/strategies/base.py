@@ -80,13 +80,13 @@ class TrainerSetup:
     Parameters
     ----------
     layout : Layout
-        The parameters' names, shapes and dtypes, and where each lies in a buffer.
+        The parameters' names, shapes and dtypes, and their places in a buffer.
     initial : ndarray, shape (layout.nbytes,), uint8
         The first parameters; a trainer copies them.
     settings : Settings
         Those that the run begins with.
     non_finite : {"raise", "skip"}
-        What an update with NaN or infinity does: end the run, or be left out.
+        If an update has NaN or infinity: end the run, or skip the update.
     updater : callable
         Loads the program's optimizer in this process, for strategies that need gradients.
     archive : callable
@@ -127,7 +127,7 @@ class Strategy(Protocol):
 
     @property
     def tasks(self) -> int:
-        """How many Spark tasks run beside the workers, and take slots."""
+        """The number of Spark tasks that run in addition to the workers, and take slots."""
 
     @property
     def default_sync(self) -> SyncMode:
@@ -211,7 +211,7 @@ class Strategy(Protocol):
         """
 
     def exact_settings(self) -> StrategySettings:
-        """Return settings of its own by which changes add up and nothing is left out.
+        """Return its own settings with which changes add up and nothing is left out.
 
         Returns
         -------

@@ -39,7 +39,7 @@ SAID = 2
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Comparison:
-    """Several runs beside each other: shows its table and its figure at the end of a cell.
+    """A comparison of several runs: shows its table and its figure at the end of a cell.
 
     Attributes
     ----------
@@ -47,8 +47,9 @@ class Comparison:
         A row for each run, by its name. First the settings in which the runs differ, as text, as
         they were at the end, and how often a run was steered. Then the best value of each that the
         validation has, ``best val_accuracy``, or the last one if its name does not say which is
-        best; the training loss of late; the seconds to the least smoothed loss that all runs
-        reached; samples a second, without pauses; and megabytes sent both ways. Loss and samples a
+        best; and the recent training loss. Then the seconds to the lowest smoothed loss that all
+        runs reached, samples a second without pauses, and megabytes sent both ways. Loss and
+        samples a
         second are those of views and lists. What is not known is NaN; a cell shows "diverged" for a
         loss that is not finite, and "–" for all else.
     figure : plotly.graph_objects.Figure
@@ -84,7 +85,7 @@ class Comparison:
 
 @with_known_options
 def compare(*runs: Comparable | Sequence[Comparable]) -> Comparison:
-    """Set several runs beside each other, in a table and in a figure.
+    """Compare several runs, in a table and in a figure.
 
     Parameters
     ----------
@@ -100,7 +101,7 @@ def compare(*runs: Comparable | Sequence[Comparable]) -> Comparison:
     Raises
     ------
     ConfigError
-        No run was given, or what is no run, or an option, or one has no milestone yet.
+        No run was given, or something else, or an option, or a run without a milestone.
     """
     several: Any = [each if isinstance(each, list | tuple) else [each] for each in runs]
     for given in chain(*several):

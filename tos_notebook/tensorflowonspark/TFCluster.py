@@ -176,7 +176,7 @@ class TFCluster:
         Raises
         ------
         ConfigError
-            The timeout is no number. The cluster continues.
+            The timeout is not a number. The cluster continues.
         WorkerError
             A node has failed.
         WaitTimeout

@@ -19,7 +19,7 @@ def export_saved_model(model: Any, export_dir: str, is_chief: bool = False) -> N
     Parameters
     ----------
     model : keras.Model, or tf.Module
-        Of Keras 3, of tf-keras, or a module with signatures of its own.
+        Of Keras 3, of tf-keras, or a module with its own signatures.
     export_dir : str
         A path that TensorFlow can write.
     is_chief : bool

@@ -64,7 +64,7 @@ def loadTFRecords(
     input_dir : str
         A file, a folder or a glob on any Hadoop file system; gzipped files end with ``.gz``.
     binary_features : sequence of str
-        Features of bytes that are no text.
+        Features of bytes that are not text.
 
     Returns
     -------
@@ -76,7 +76,7 @@ def loadTFRecords(
     Raises
     ------
     DataError
-        There are no such files, or no records in them; or the first ones are no
+        There are no such files, or no records in them; or the first ones are not
         ``tf.train.Example``.
     """
     from pyspark.sql import SparkSession
@@ -133,7 +133,7 @@ def fromTFExample(
     ----------
     iter : iterable of (bytes-like, object)
     binary_features : sequence of str
-        Features of bytes that are no text.
+        Features of bytes that are not text.
 
     Yields
     ------
@@ -162,7 +162,7 @@ def infer_schema(example: Any, binary_features: Sequence[str] = ()) -> StructTyp
     ----------
     example : tf.train.Example
     binary_features : sequence of str
-        Features of bytes that are no text.
+        Features of bytes that are not text.
 
     Returns
     -------

@@ -90,7 +90,7 @@ def extract_images(sc: SparkContext, path: str) -> RDD[tuple[int, Buffer]]:
     Raises
     ------
     DataError
-        No file, or two of one kind. Within the job: a file that is no IDX file of images.
+        No file, or two of one kind. Within the job: a file is not an IDX file of images.
     """
     return _extract(sc, path, "image", "label", _image_rows)
 
@@ -118,8 +118,8 @@ def extract_labels(
     Raises
     ------
     DataError
-        No file, or two of one kind. Within the job: a file that is no IDX file of labels, or
-        has one that is not below `num_class`.
+        No file, or two of one kind. Within the job: a file is not an IDX file of labels, or has a
+        label that is not below `num_class`.
     """
     rows = partial(_label_rows, num_class=num_class, one_hot=one_hot)
     return _extract(sc, path, "label", "image", rows)

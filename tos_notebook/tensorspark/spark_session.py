@@ -86,7 +86,7 @@ class SparkSession:
         feed_name_list : sequence of str, optional
             The placeholders that a record's fields feed, in order.
         param_list : sequence of tf.Variable, optional
-            What is synchronised; all trainable variables by default.
+            The synchronized variables; all trainable ones by default.
         feed_dict : mapping, optional
             Constants for placeholders that no record feeds.
         weight_combiner : optional

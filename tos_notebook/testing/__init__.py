@@ -1,4 +1,4 @@
-"""Checks for a combiner or a strategy of your own, without Spark and TensorFlow."""
+"""Checks for your own combiner or strategy, without Spark and TensorFlow."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Cost:
     compute: float
     """Seconds in which a worker trains."""
     exchange: float
-    """Seconds in which its bytes travel and are added."""
+    """Seconds in which its bytes are sent and added."""
     wait: float
     """Seconds in which it waits for the driver or shards, or for other workers."""
     merge: float

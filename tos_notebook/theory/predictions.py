@@ -1,4 +1,4 @@
-"""What theory predicts of n workers, and gauges that set it beside what was measured."""
+"""What theory predicts of n workers, and gauges that compare it with measurements."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def implicit_momentum(workers: float) -> float:
 
 
 def effective_rate(rate: float, workers: float) -> float:
-    """Return the step beside the implicit momentum, η/n; arXiv:1605.09774.
+    """Return the step that goes with the implicit momentum, η/n; arXiv:1605.09774.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def local_sgd_factor(rate: float, curvature: float, steps: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """A prediction beside what was measured; NaN where nothing is known yet."""
+    """A prediction and its measurement; NaN if nothing is known yet."""
 
     name: str
     """Of what is predicted."""
@@ -152,7 +152,7 @@ class Gauge:
 
 
 def gauges(workers: float, staleness: float, rate: float | None = None) -> tuple[Gauge, ...]:
-    """Return what theory predicts of a run, beside what follows from its staleness.
+    """Return what theory predicts of a run, with what follows from its staleness.
 
     The staleness is measured; what stands as measured for the others is derived from it.
 

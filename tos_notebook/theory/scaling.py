@@ -3,15 +3,15 @@
 The network of queues of `tos_notebook.theory.queueing`. A worker computes, and then its bytes cross
 the link of its host, that of the server's host, and the server's process. The answer goes back the
 same way. Links carry both directions at once, and send bytes on as they come. Workers of one host
-share its link. The driver, and each shard, have a host of their own, and a process that serves one
-push at a time.
+share its link. The driver, and each shard, have a separate host, and a process that serves one push
+at a time.
 
 With shards, a push leaves a part at each of them, then the driver counts it, then each shard merges
 its part and answers. All shards have the same to do, and every push goes to all of them. So one
 shard stands for all, the one whose part comes last.
 
-All-reduce is no queue: a round takes as long as the slowest worker of all computes, and the time
-that `tos_notebook.reduction.costs` gives.
+All-reduce has no queue: a round takes as long as the slowest worker computes, and the time that
+`tos_notebook.reduction.costs` gives.
 """
 
 from __future__ import annotations

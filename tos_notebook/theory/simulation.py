@@ -27,8 +27,8 @@ def fit_momentum(trajectory: npt.ArrayLike) -> Fit:
     Parameters
     ----------
     trajectory : array_like, shape (steps + 1,)
-        Distance to the optimum of a quadratic along one eigenvector after each step; of a random
-        process the mean over many runs, as the fit of a single one is biased by its noise.
+        Distance to the optimum of a quadratic along one eigenvector after each step. For a random
+        process, the mean over many runs, since noise biases the fit of a single run.
 
     Returns
     -------

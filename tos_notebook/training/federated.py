@@ -59,8 +59,8 @@ def federated(clients: int, rounds: int, fraction: float = 1.0) -> Federated:
         partitioner makes them. A client without rows pushes nothing, and the round waits for a
         push of the next one instead.
     rounds : int
-        At least 1. It takes the place of `epochs`, which these options hold. So give no `epochs`
-        beside them: Python refuses ``tos.fit(model, data, epochs=8, **tos.federated(...))``.
+        At least 1. It takes the place of `epochs`, which these options hold. So do not also give
+        `epochs`: Python refuses ``tos.fit(model, data, epochs=8, **tos.federated(...))``.
     fraction : float
         The part of the clients that train in a round, above 0, at most 1; at least one of them.
 

@@ -80,8 +80,8 @@ def resume(
 
     Every batch counts once: those in the checkpoint are not trained again, all others are. The
     run keeps its id and its folder, where further checkpoints go; its history continues, too. What
-    workers keep for themselves (an optimizer's state of their own, and what a codec with error
-    feedback has left out) starts over, as for any worker that is replaced.
+    workers keep for themselves (their own optimizer state, and the remainders of codecs with error
+    feedback) starts over, as for any worker that is replaced.
 
     From `epochs` on, these are options of `TrainingSession.start`. None leaves one as it was. A run
     that has ended needs more `epochs`. Callbacks need the model, and start over. Event files

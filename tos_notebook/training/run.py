@@ -189,7 +189,7 @@ class Run(SteeredRun):
 
     @property
     def theory(self) -> pd.DataFrame:
-        """Predictions beside measurements of late: staleness, a step's times, bytes, rows a second.
+        """Predictions and recent measurements: staleness, times of a step, bytes, rows a second.
 
         For the stable curvature, set the learning rate while training: the program's is not known.
         """
@@ -279,7 +279,7 @@ class Run(SteeredRun):
         Parameters
         ----------
         timeout : float, optional
-            Seconds; for ever by default.
+            Seconds; without a limit by default.
 
         Raises
         ------
@@ -310,7 +310,7 @@ class Run(SteeredRun):
         each : bool
             Whether each partition is to have so many milestones, and not all together.
         timeout : float, optional
-            Seconds; for ever by default.
+            Seconds; without a limit by default.
 
         Raises
         ------

@@ -161,7 +161,7 @@ class SavedRuns(list[SavedRun]):
     def frame(self) -> pd.DataFrame:
         """Return one row per run, oldest first, with the attributes of `SavedRun` as columns.
 
-        Each value of the validation has a column of its own, with ``val_`` before its name.
+        Each value of the validation has a separate column, with ``val_`` before its name.
         """
         import pandas as pd
 

@@ -194,8 +194,8 @@ class TrainingSession:
         Parameters
         ----------
         data : RDD of tuple, tuple of ndarray, columns of a DataFrame, TFRecord files, or callable
-            Records (feature, label), or longer for several inputs; or one array for each feed; or
-            what `tos_notebook.columns` or `tos_notebook.tfrecords` returns; or a function of
+            Records (feature, label), or longer ones for several inputs. Or one array for each feed,
+            or what `tos_notebook.columns` or `tos_notebook.tfrecords` returns; or a function of
             `tos_notebook.data.described.DatasetContext` that returns a `tf.data.Dataset` of
             records; or a `tf.data.Dataset`, a DataFrame of Spark or pandas, lists, or a dataset of
             Hugging Face's.

@@ -178,7 +178,8 @@ class SteeredRun:
             ``"asp"``, ``"ssp:3"`` or ``"bsp"``. The count of milestones restarts here. A worker
             that waits for others hears of it before its next milestone.
         codec : str, Codec or CodecPair, optional
-            How updates and replies travel. What an earlier one has left out goes along with the
+            How updates and replies are encoded. What an earlier one has left out goes along with
+            the
             next update. Also `compression`.
         combiner : str, Combiner, class or function, optional
             As `swap_combiner` takes it.

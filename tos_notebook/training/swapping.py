@@ -80,8 +80,8 @@ def _require_slots(run: Lifecycle, strategy: Strategy) -> None:
     partitions = run.epochs.source.partitions if asked is None else asked[0]
     if strategy.tasks and min(partitions, slots) + strategy.tasks > slots:
         raise ConfigError(
-            f"strategy: expected {strategy.tasks} free slots for shards beside the workers, of "
-            f"which there are {partitions}; Spark runs {slots} tasks at once. Take fewer shards, "
+            f"strategy: expected {strategy.tasks} free slots for shards in addition to "
+            f"{partitions} workers; Spark runs {slots} tasks at once. Take fewer shards, "
             "or repartition first, into fewer partitions."
         )
 

@@ -136,7 +136,7 @@ def _refuse_to_be_heard(sock: socket.socket, peer: str) -> None:
     if not is_loopback(address):
         raise AuthenticationError(
             f"Expected the fingerprint of {peer}'s certificate, got none: {address} is not on "
-            "this host, and whatever goes there travels within TLS."
+            "this host, and connections there have to use TLS."
         )
 
 

@@ -1,1 +1,1 @@
-"""The protocol without sockets: messages, and the frames they travel in."""
+"""The protocol without sockets: messages and their frames."""

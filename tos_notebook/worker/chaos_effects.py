@@ -19,7 +19,7 @@ def refuse() -> None:
         Always.
     """
     raise ConfigError(
-        "chaos.Kill: expected a worker in a process of its own, as Spark starts them; this one "
+        "chaos.Kill: expected a worker in a separate process, as Spark starts them; this one "
         "trains in a process that others need."
     )
 

@@ -136,7 +136,7 @@ def test_a_strategy_of_the_notebook(cells: Cells, runs: list[Any]) -> None:
 def test_what_does_not_come_with_a_strategy_is_set_apart(cells: Cells, runs: list[Any]) -> None:
     output = cells.fails("%tos_set strategy=ps learning_rate=0.1")
     assert "%tos_set: learning_rate changes at the next milestone, and a strategy at" in output
-    assert "in a line of its own: %tos_set learning_rate=0.1" in output
+    assert "in a separate line: %tos_set learning_rate=0.1" in output
     output = cells.fails("%tos_set strategy=ps colour=red")
     assert "%tos_set: unknown setting 'colour'. It sets strategy and combiner" in output
     assert runs[1].asked == []

@@ -172,7 +172,7 @@ def test_each_rule_kills_once(serve: Any, rules: int) -> None:
 def test_a_process_that_others_need_is_not_killed(serve: Any) -> None:
     training, events = counting_training(rows=5)
     disturb(training, Kill())
-    with pytest.raises(ConfigError, match="process of its own"):
+    with pytest.raises(ConfigError, match="separate process"):
         Machine(serve, training).work(kill=refuse)
     assert len(of(WorkerFailed, events)) == 1
 

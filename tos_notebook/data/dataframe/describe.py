@@ -47,15 +47,15 @@ def columns(
         ``"person.age"`` what is in a struct. A mapping, such as ``{"left": "column"}``, has an
         input's name for each column. Several columns of one number each are fed to an only input
         as one array; for one of several inputs give it a list, ``{"left": ["a", "b"]}``. Columns
-        hold numbers or booleans, arrays of them (nested for more dimensions) of one length, Spark's
-        vectors (sparse ones become dense, wide ones batch by batch), text, raw bytes, which are
-        uint8 and need a shape, or images: encoded ones (JPEG, PNG, BMP, GIF) or those of
+        hold numbers or booleans, arrays of them (nested for more dimensions) of one length, or
+        Spark's vectors (sparse ones become dense, wide ones batch by batch). They also hold text,
+        raw bytes (uint8, with a shape), or images: encoded ones (JPEG, PNG, BMP, GIF) or those of
         ``spark.read.format("image")``. Images are decoded on the executors, get the channels of
         the input, and are scaled to its size. They are numbers from 0 to 255. Decimals, dates and
         timestamps become doubles, times in seconds since 1970. A flat array takes the shape of the
         program's input.
     label : str, Column, sequence of them, or mapping of str to them
-        Likewise, of the outputs' labels; none for a program that takes none.
+        The same for the outputs' labels; none for a program that takes none.
     weight : str, optional
         The column that says how much a row counts in the loss, for a model that was captured with
         ``tos.capture(model, weights=True)``.
@@ -81,10 +81,10 @@ def columns(
         Columns of `fill` of which the model also takes where a value was missing: 1.0, in a column
         such as ``age_missing``. It follows the features, unless they name it.
     on_bad : {"raise", "skip", "skip:100"}
-        What becomes of a row with a null, NaN, infinity, an array of another length than the first
-        row's, a broken image, an integer that does not fit into the input's dtype, or a label that
-        is none of the model's classes: the run ends and names it, or the row is left out and
-        counted, in `RunStatus.rows_skipped` and events `RowsSkipped`. With ``"skip:100"`` more
+        For a bad row, the run ends and names it, or the row is skipped and counted. A row is bad if
+        it has a null, NaN, infinity, a broken image, or an array of another length than the first
+        row's. An integer that does not fit and an unknown label are also bad. Skipped rows are
+        counted in `RunStatus.rows_skipped` and events `RowsSkipped`. With ``"skip:100"`` more
         than 100 of them end the run.
 
     Raises

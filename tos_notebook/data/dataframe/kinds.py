@@ -89,7 +89,7 @@ def found(frame: Any, given: Any) -> Column:
         for column in columns:
             if depth_of(column.kind):
                 raise DataError(
-                    f"Column {name!r} is a struct in which {column.name!r} is no single value. "
+                    f"Column {name!r} is a struct in which {column.name!r} is not a single value. "
                     f"Name what is to be fed, such as {name + '.' + field.dataType.names[0]!r}."
                 )
         return replace(stacked(columns), name=name)
@@ -119,7 +119,7 @@ def stacked(columns: Sequence[Column]) -> Column:
         text = next(column.name for column in columns if isinstance(column.kind, TEXT))
         raise DataError(
             f"Column {text!r} is a string: expected numbers, as the others that are to be fed with "
-            "it in one input. Feed strings in an input of their own."
+            "it in one input. Feed strings in a separate input."
         )
     kinds = {type(column.kind) for column in columns}
     one = columns[0].kind if len(kinds) == 1 else types.DoubleType()

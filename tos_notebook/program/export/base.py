@@ -228,8 +228,8 @@ class Program(Predictor):
         data : RDD, DataFrame, columns of one, or sequence of ndarray, one per feed
             As for training; dictionaries of arrays go by name. Arrays, lists and tables of pandas
             are evaluated here. All else is evaluated on the executors, where each partition adds up
-            the variables of the model's metrics; the results are those of Keras for all metrics
-            whose variables add up, as its own do.
+            the variables of the model's metrics. The results are those of Keras for all metrics
+            whose variables add up, like Keras's own.
         batch_size : int
         features, label : str, sequence of str, or mapping of str to str, optional
             Columns of a DataFrame, as for training.

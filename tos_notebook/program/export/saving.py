@@ -28,8 +28,8 @@ def keras_file(model: Any, target: Path) -> None:
     except NotImplementedError as error:
         kind = type(model).__name__
         raise UnsupportedProgram(
-            f"{kind} {model.name!r} cannot be written as a .keras file: a class of your own needs "
-            "get_config where its __init__ takes more than numbers and texts. Add it, save the "
+            f"{kind} {model.name!r} cannot be written as a .keras file: a custom class needs "
+            "get_config if its __init__ takes more than numbers and texts. Add it, save the "
             "models that it consists of, or save the weights as a checkpoint or .npz. Keras says: "
             f"{str(error).strip().splitlines()[0]}"
         ) from error

@@ -35,7 +35,7 @@ v1 = tf.compat.v1
 
 @dataclass(frozen=True)
 class GraphOptions:
-    """What is said of a TF1-style graph beside the operation that trains it.
+    """Options of a TF1-style graph, in addition to the operation that trains it.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class GraphOptions:
     metrics : mapping of str to (tf.Tensor or str), optional
         Further scalars to report with the loss.
     params : sequence of tf.Variable, optional
-        What is synchronised; all trainable variables by default.
+        The synchronized variables; all trainable ones by default.
     learning_rate : tf.Variable, optional
         The variable that `run.set(learning_rate=...)` sets.
     feed_dict : mapping of placeholder to value, optional

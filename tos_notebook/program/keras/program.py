@@ -46,19 +46,19 @@ from .serving import serve_keras
 class KerasProgram(Program):
     """A compiled Keras 3 model.
 
-    Its weights are synchronised (moving statistics of BatchNormalization too), but for those of
-    frozen layers; optimizer state, metrics and random seeds stay local to each worker. Averages of
-    weights (``use_ema=True``) are synchronised, and in the model when a run has ended.
+    Its weights are synchronized, with moving statistics of BatchNormalization and without frozen
+    layers. Optimizer state, metrics and random seeds stay local to each worker. Averages of
+    weights (``use_ema=True``) are synchronized, and in the model when a run has ended.
 
     Parameters
     ----------
     model : keras.Model
-        Built and compiled. A record's fields are its inputs, then its labels, one for each
-        output: by name where names are given, else in the order of `feeds`, in which the model
+        Built and compiled. A record's fields are its inputs, then its labels, one for each output.
+        They go by name if names are given, else in the order of `feeds`, in which the model
         was defined. Data of inputs alone train a model whose own steps need no labels. A feed has
         the name of its input or output; one alone that the user has not named is ``x`` or ``y``.
     labels : int, optional
-        How many labels a record has; by default one for each output, or none if the data have
+        The number of labels of a record. By default one for each output, or none if the data have
         none and the model does without: by a ``train_step`` or ``compute_loss`` of its own, or
         compiled without a loss, for ``add_loss``.
     weights : bool

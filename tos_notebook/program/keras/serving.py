@@ -109,7 +109,7 @@ def read_keras(file: Path) -> Any:
             return keras.models.load_model(file, compile=False)
     except (ValueError, TypeError) as error:
         raise CaptureError(
-            f"{file.name} cannot be read as a Keras model. For layers of your own, give the model "
+            f"{file.name} cannot be read as a Keras model. For custom layers, give the model "
             "itself: tos.load_model(keras.models.load_model(path, custom_objects=...)). Or put "
             "@keras.saving.register_keras_serializable() above their classes. Keras says: "
             f"{_cause(error)}"
@@ -135,8 +135,8 @@ def read_compiled(file: Path, own: Mapping[str, Any] | None = None) -> Any:
             return keras.models.load_model(file, custom_objects=own)
     except (ValueError, TypeError) as error:
         raise CaptureError(
-            "The Keras model cannot be read back from its file. Layers, losses and metrics of your "
-            "own need get_config where their __init__ takes arguments, and "
+            "The Keras model cannot be read back from its file. Custom layers, losses and "
+            "metrics need get_config if their __init__ takes arguments, and "
             "@keras.saving.register_keras_serializable(), here and before the file is read. Keras "
             f"says: {_cause(error)}"
         ) from error

@@ -50,8 +50,8 @@ STEP = "the training step of the module"
 class ModuleProgram(Program):
     """A module of TensorFlow's, or plain variables, with a loss and a Keras optimizer.
 
-    Synchronised are the trainable variables, and floating-point ones that are not trainable but
-    assigned by the loss: moving statistics. What else the loss uses is exported once; if it assigns
+    The trainable variables are synchronized, and so are moving statistics: floating-point variables
+    that the loss assigns. What else the loss uses is exported once; if it assigns
     that (counters, random generators), it stays local to each worker.
 
     Parameters
@@ -66,7 +66,7 @@ class ModuleProgram(Program):
     feeds : sequence of tf.TensorSpec
         The fields of a record, with a batch dimension of None in front.
     metrics : mapping of str to callable, optional
-        Functions like `loss`, for what is reported beside it. Each is computed once for every
+        Functions like `loss`, for additional values to report. Each is computed once for every
         batch, before the step; a milestone's value is their mean, weighted by rows.
     predict : callable, optional
         What `predict` computes: takes a batch of the first feeds, as many as it has arguments;

@@ -58,9 +58,9 @@ def check_outer(rule: Combiner) -> None:
         )
     if type(rule) not in KINDS.values() or type(_step_of(rule)) not in STEPS:
         raise ConfigError(
-            f"combiner: expected a rule for the changes of all workers at once, such as {NAMES}; "
-            f"got {rule!r}, which takes them one by one, or is your own. Choose one of those, or "
-            "train with strategy='ps'."
+            f"combiner: expected one for the changes of all workers at once: {NAMES}. Got "
+            f"{rule!r}, which takes them one by one, or is your own. Choose one of those, or train "
+            "with strategy='ps'."
         )
     if getattr(rule, "k", None) is not None:
         raise ConfigError(

@@ -40,7 +40,7 @@ class AllReduce(Lockstep):
     batches of n * b rows: synchronous SGD, with any optimizer. Only what looks at a whole batch
     differs, such as BatchNormalization: each worker normalizes by its own.
 
-    With parameters, each worker makes `every` steps of its own between two means: local SGD, or
+    With parameters, each worker makes `every` own steps between two means. This is local SGD, or
     model averaging (Stich 2019, "Local SGD Converges Fast and Communicates Little", ICLR; Povey et
     al. 2014, arXiv:1410.7455). A session's `combiner` is the outer optimizer then: it takes the
     workers' mean change, as in DiLoCo (Douillard et al. 2023, arXiv:2311.08105) or SlowMo (Wang

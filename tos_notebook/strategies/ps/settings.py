@@ -27,7 +27,7 @@ class ServerSettings:
     combiner : Combiner
         By which the server merges.
     codec : CodecPair
-        How updates and replies travel.
+        How updates and replies are encoded.
     shards : int
         See `ParameterServer`.
     locking : bool
@@ -99,7 +99,7 @@ class ServerSettings:
         if self.shards and chosen is not None and describe(chosen, MADE) is None:
             raise ConfigError(
                 f"combiner: expected one of tos_notebook.combiners, which shards know by name; got "
-                f"{chosen.name}, one of your own. Choose one of those, or train with strategy='ps'."
+                f"{chosen.name}, your own. Choose one of those, or train with strategy='ps'."
             )
         return replace(self, **changes)
 

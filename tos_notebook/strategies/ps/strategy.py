@@ -170,7 +170,7 @@ class ParameterServer:
         name = self.own_combiner(value)
         if combiner is None and name is not None:
             raise CheckpointError(
-                f"The run merges by a combiner of your own, {name}: give it, such as "
+                f"The run merges by your own combiner, {name}: pass it, such as "
                 f"combiner={name}(...)."
             )
         if combiner is None:

@@ -28,7 +28,7 @@ class ServerTrainer:
     ----------
     center : Center
     non_finite : {"raise", "skip"}
-        What an update with NaN or infinity does: end the run, or be left out.
+        If an update has NaN or infinity: end the run, or skip the update.
 
     Attributes
     ----------

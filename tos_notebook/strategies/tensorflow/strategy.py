@@ -38,11 +38,11 @@ class TensorFlowCluster:
 
     With `sync`, workers leave the gradients of a batch on the servers, in TensorFlow's
     conditional accumulators. When all have, the driver's session lets the program's own optimizer
-    make one step by their mean, weighted by rows: n workers with batches of b rows train as one
+    make one step by their mean, weighted by rows. So n workers with batches of b rows train as one
     process with batches of n * b.
 
-    A checkpoint waits until no worker is in the midst of a milestone, so that it has what counts,
-    and no more. What a worker that dies has trained since its last milestone stays in the
+    A checkpoint waits until no worker is in the middle of a milestone, so it has exactly what
+    counts. What a worker that dies has trained since its last milestone stays in the
     variables, does not count, and is trained again; with `sync` nothing stays.
 
     Parameters

@@ -37,13 +37,13 @@ class TreeAggregate(Lockstep):
     """Mini-batch gradient descent as in Spark's MLlib, for any program that has gradients.
 
     An epoch is one iteration. In iteration i each worker draws a sample of its rows and computes
-    their gradient; the driver adds up, in the order of the partitions, and makes one step of size
+    their gradient. The driver adds up in the order of the partitions, and makes one step of size
     ``step_size / sqrt(i)`` by MLlib's updater. The program's optimizer has no part. A sample
     without rows makes no step, and the iteration counts. The result does not depend on the number
     of partitions, nor on the batch size, but for rounding.
 
     One Spark job trains all iterations, whose workers keep their connection to the driver. With
-    `jobs` each iteration is a Spark job of its own, as in MLlib.
+    `jobs` each iteration is a separate Spark job, as in MLlib.
 
     The algorithm is that of `org.apache.spark.mllib.optimization.GradientDescent`; see Meng et al.
     2016, "MLlib: Machine Learning in Apache Spark", JMLR 17(34).

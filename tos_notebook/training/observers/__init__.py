@@ -1,1 +1,1 @@
-"""What works on the driver beside a run, such as validation; a run never waits for it."""
+"""What works on the driver during a run, such as validation; a run never waits for it."""

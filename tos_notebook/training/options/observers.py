@@ -163,7 +163,7 @@ class ObserverOptions:
     )
     on_callback_error: str = option(
         "skip",
-        "what a callback that raises does: end the run, or be called no more",
+        "if a callback raises an error: end the run, or disable the callback",
         check=RAISE_OR_SKIP,
     )
     learning_rate: float | Callable[[int], Any] | None = option(
@@ -221,8 +221,8 @@ class ObserverOptions:
         (),
         "further consumers of the run's events",
         """
-        Further consumers of the run's events. Each has a thread of its own. One that raises,
-        or is 50,000 events behind, gets no further events; a note in `Run.status` says so. The
+        Further consumers of the run's events. Each has a separate thread. If one raises an error,
+        or is 50,000 events late, it gets no further events; a note in `Run.status` says so. The
         end of the run waits 10 s for those that are still busy.
         """,
         takes="sequence of callable",

@@ -22,8 +22,8 @@ def _name(name: str, value: Any) -> str:
     # A number chooses a run, and a dash begins an option of a magic.
     if not fits or text.isdecimal() or text.startswith("-"):
         raise ConfigError(
-            f"{name}: expected 1 to {MOST_NAME} characters of one line, such as 'wide', which are "
-            f"no number and begin with no dash; got {value!r:.80}."
+            f"{name}: expected 1 to {MOST_NAME} characters of one line, such as 'wide', not a "
+            f"number and without a dash at the start; got {value!r:.80}."
         )
     return text
 
@@ -144,10 +144,10 @@ class RunOptions:
         600.0,
         "seconds without news after which a worker that stands still loses its place",
         """
-        Seconds without news after which a worker that is alive but stands still loses its
-        place: the server refuses it from then on, the others wait for it no longer, and Spark
-        kills its task and starts another attempt behind the last committed batch. None for
-        never. To load the data and for its first milestone a worker has five times as long,
+        Seconds without news after which a live worker that hangs is replaced. The server refuses it
+        from then on, and the others no longer wait for it. Spark kills its task and starts another
+        attempt after the last committed batch. None turns this off. To load the data and for its
+        first milestone a worker has five times as long,
         and always three times as long as the longest milestone so far. A worker that waits
         for others, or for a paused run, does not stand still. Where all workers make each step
         together, the run fails once a partition that was lost has had no worker for that long;
@@ -159,8 +159,9 @@ class RunOptions:
         None,
         "how often the run is saved: 30s, 5min, 2h, a number of milestones, or 2epochs",
         """
-        How often all that a run needs to continue is saved in `checkpoint_dir`, which must be
-        given: ``"30s"``, ``"5min"``, ``"2h"``; milestones, ``"500 milestones"`` or 500; or
+        Interval of checkpoints, with everything that a run needs to continue, in `checkpoint_dir`,
+        which must be given. A time: ``"30s"``, ``"5min"``, ``"2h"``. Milestones: ``"500
+        milestones"`` or 500; or
         ``"2 epochs"``, with or without the space; and when it ends. `tos_notebook.resume` continues
         there. Never by default.
         """,

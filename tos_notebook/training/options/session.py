@@ -92,7 +92,7 @@ class SessionOptions:
     )
     sync: str | SyncMode | None = option(
         None,
-        "who waits for whom: asp, ssp:3 or bsp; by default asp with ps, else bsp",
+        "which workers wait: asp, ssp:3 or bsp; by default asp with ps, else bsp",
         """
         How far a worker may be ahead of the slowest active one: ``"asp"`` for any distance,
         ``"ssp:3"`` for 3 milestones, ``"bsp"`` for none. Also written ``"async"``,
@@ -104,9 +104,9 @@ class SessionOptions:
     )
     codec: str | Codec | CodecPair = option(
         "fp32",
-        "how updates and replies travel, such as int8",
+        "how updates and replies are encoded, such as int8",
         """
-        How updates and replies travel, such as ``"int8"``; ``"topk:0.01+ef/int8"`` for updates
+        How updates and replies are encoded, such as ``"int8"``; ``"topk:0.01+ef/int8"`` for updates
         and for replies. As they are by default.
         """,
         check=as_given(as_codecs),
@@ -141,11 +141,11 @@ class SessionOptions:
         more partitions than Spark runs tasks at once, a process continues with that of the last
         partition that it trained.
 
-        ``"reset"``: it goes back to the values that it was captured with, and with it the count of
-        steps by which Adam corrects for state that begins at 0; a schedule of the learning rate
-        continues. Some 50 us for each tensor. For parameters that have little to do with those that
-        the worker left, such as after long sync intervals, and to let a worker recover whose state
-        has become NaN (`non_finite`). With short intervals momentum never builds up.
+        ``"reset"``: it returns to its values at the capture, and so does Adam's count of steps. A
+        schedule of the learning rate continues. Some 50 us for each tensor. Use it after long sync
+        intervals, when the server's parameters differ much from the worker's. It also lets a worker
+        recover whose state has become NaN (`non_finite`). With short intervals momentum never
+        builds up.
         """,
         check=POLICIES,
     )

@@ -41,7 +41,7 @@ def keras_model(model: HeldModel, run_id: str) -> Any:
     with model.present() as program:
         if program.model is None:
             raise UnsupportedProgram(
-                f"Run {run_id} trains no Keras model that is at hand, but "
+                f"Run {run_id} has no Keras model in this process, but trains "
                 f"{program.summary}. run.parameters() returns the values by name; a graph's "
                 "are in its session, and tos.resume(uri, program=model) takes a model."
             )

@@ -81,8 +81,8 @@ def _refuse_unwritable(program: Program, chosen: str) -> None:
     usable = ", ".join([*program.formats, "numpy"])
     raise ConfigError(
         f"format={chosen!r}: expected one that this program can be written in, {usable}. "
-        "keras and savedmodel need a Keras model; a run that was resumed has none unless it "
-        "was given, tos.resume(uri, program=model)."
+        "keras and savedmodel need a Keras model. A resumed run has one only if you pass it: "
+        "tos.resume(uri, program=model)."
     )
 
 

@@ -57,7 +57,7 @@ class RunSettings(_Shown):
     combiner: Combiner | None
     """By which the server merges; None for a strategy that has none."""
     codec: str
-    """How updates and replies travel."""
+    """How updates and replies are encoded."""
     sync: str
     """How far a worker may be ahead of others."""
     sync_interval: int | None
@@ -68,7 +68,7 @@ class RunSettings(_Shown):
     chaos: tuple[Rule, ...]
     """What goes wrong on purpose."""
     own: Mapping[str, object]
-    """What the strategy has of its own, besides combiner and codec."""
+    """The strategy's own settings, besides combiner and codec."""
 
     @property
     def strategy_text(self) -> str:

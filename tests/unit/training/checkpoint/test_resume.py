@@ -162,7 +162,7 @@ def test_a_users_combiner_and_an_rdd_are_asked_for_and_checked(
     def resume(*args: Any, **options: Any) -> tos.Run:
         return tos.resume(uri, *args, spark=spark_context, **options)
 
-    with pytest.raises(CheckpointError, match="a combiner of your own, Halve: give it"):
+    with pytest.raises(CheckpointError, match="your own combiner, Halve: pass it"):
         resume(data)
     with pytest.raises(ConfigError, match="continues with the one that it has, Halve"):
         resume(data, combiner="easgd")

@@ -170,8 +170,8 @@ class ShardedParameters:
             return None
         raise ClusterUnreachable(
             f"Expected {group.count} shards of the parameters within {START:g} s, got {come}. "
-            "Each is a Spark task beside the workers: free as many slots, or take fewer workers "
-            "or shards."
+            "Each is a Spark task in addition to the workers: free as many slots, or take fewer "
+            "workers or shards."
         )
 
     def _give(self, group: Group) -> None:

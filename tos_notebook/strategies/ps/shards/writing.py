@@ -70,7 +70,7 @@ class PartWriting:
 
     def _check(self) -> None:
         if self._canceled.is_set():
-            raise CheckpointError("The part is not wanted any more.")
+            raise CheckpointError("The part is no longer wanted.")
 
 
 class _Refused(CheckpointError):
