@@ -54,6 +54,8 @@ WORDS = [
 EXACT = re.compile(r"(?<!['\"])\b(?:numpy\b(?![.('\"])|Keras'(?!s))")
 HEADLESS = re.compile(r"(?:Who|What|Whose|Whoever)\b(?! (?:to|is|it|do|are|each|we)\b)")
 LITERAL = re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.DOTALL)
+COURSE = re.compile(r"^<!-- generated course -->.*?^<!-- end -->$", re.DOTALL | re.MULTILINE)
+"""What is taken from the notebooks."""
 COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
 IMAGE = re.compile(r"!\[[^\]]*\]\([^)]*\)")
 LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\([^)]*\)")
@@ -79,7 +81,7 @@ def sentences(text: str) -> Iterator[str]:
         block = CODES.sub("`x`", block)
         cells = block.strip("|").split("|") if block.startswith("|") else [block]
         for cell in cells:
-            plain = SHORT.sub(lambda short: short[0].rstrip("."), " ".join(cell.split()))
+            plain = SHORT.sub(lambda short: short[0].replace(".", ""), " ".join(cell.split()))
             plain = re.sub(r"^(?:[-*+] |\d+\. |#+ )", "", plain)
             yield from (each for each in ENDS.split(plain) if re.search("[A-Za-z]", each))
 
@@ -89,6 +91,7 @@ def problems(text: str) -> Iterator[tuple[str, str]]:
 
     Fragments, such as "What a run saves.", are allowed in what comes from docstrings.
     """
+    text = COURSE.sub("", text)
     written = set(sentences(BLOCK.sub("", text)))
     for sentence in sentences(text):
         words = [word for word in sentence.split() if re.search(r"\w|⟨", word)]

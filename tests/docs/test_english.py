@@ -1,4 +1,4 @@
-"""What people read is plain English: short sentences, and none of the words that slow readers down."""
+"""What people read is plain English: short sentences, and no words that slow readers down."""
 
 from __future__ import annotations
 

@@ -65,14 +65,14 @@ _SPELLED: Mapping[str, Mapping[str, Any]] = {
     "sync": {
         "kind": "sync",
         "metavar": "MODE",
-        "more": " (asp: no worker; ssp:3: a worker that is more than 3 milestones ahead of the "
-        "slowest active worker; bsp: all for all, at every milestone; also written async, "
-        "bounded:3, sync)",
+        "more": ". With asp no worker waits. With ssp:3 a worker waits if it is more than 3 "
+        "milestones ahead of the slowest active worker. With bsp all wait for each other at every "
+        "milestone. Also written async, bounded:3, sync",
     },
     "codec": {
         "kind": "codec",
-        "more": " (fp32: as they are; bf16, fp16, int8, int4, sign+ef, topk:0.01+ef or "
-        "powersgd:4+ef; two with a slash between for updates and for replies)",
+        "more": ". One of fp32 (no encoding), bf16, fp16, int8, int4, sign+ef, topk:0.01+ef and "
+        "powersgd:4+ef, or two with a slash between, for updates and for replies",
     },
     "combiner": {
         "kind": "combiner",
@@ -175,8 +175,8 @@ def _train() -> Parser:
     text = "leave the rows in their partitions and in their order"
     parser.add("--no-shuffle", dest="shuffle", action="store_const", const=False, help=text)
     text = (
-        "where the run is saved while it trains: a Hadoop URI, or a local path; %%tos_resume goes "
-        "on from there. Nowhere by default"
+        "where the run is saved while it trains: a Hadoop URI, or a local path; %%tos_resume "
+        "continues from there. Nowhere by default"
     )
     parser.add("--checkpoint-dir", metavar="URI", help=text)
     _add_program(parser)

@@ -43,8 +43,8 @@ class RunLauncher(Launcher):
         if not options.data:
             raise UsageError(
                 "%%tos_train: expected the training data. Use --data train for an RDD of "
-                "(features, label), --data x,y for arrays, or --data df --features x --label y for columns of "
-                "a DataFrame."
+                "(features, label), --data x,y for arrays, or --data df --features x --label y for "
+                "columns of a DataFrame."
             )
         arguments.check(options, FLAGS)
 

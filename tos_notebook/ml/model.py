@@ -88,7 +88,7 @@ class TensorModel(Model, PredictingParams, Stored):
 
     A classifier adds ``rawPrediction`` (a vector of logits; of probabilities where the model
     returns these), ``probability`` (a vector) and ``prediction`` (a double, the class with the
-    highest one), so Spark ML's evaluators work on it. Any other model adds ``prediction``: a
+    highest one). So Spark ML's evaluators work on it. Any other model adds ``prediction``: a
     double, a vector where it returns several numbers, nested arrays where these have more
     dimensions. A column whose name is empty is left out.
 

@@ -71,8 +71,8 @@ def as_sync(value: Any) -> SyncMode:
     if found is None:
         raise ConfigError(
             "sync: expected 'asp' or 'async', 'ssp:3' or 'bounded:3', 'bsp' or 'sync'; got "
-            f"{value!r}. With asp no worker waits. With ssp:3 a worker may be 3 milestones ahead of "
-            "the slowest active one. With bsp all wait for each other at every milestone."
+            f"{value!r}. With asp no worker waits. With ssp:3 a worker may be 3 milestones ahead "
+            "of the slowest active one. With bsp all wait for each other at every milestone."
         )
     return SyncMode(int(found[1]))
 

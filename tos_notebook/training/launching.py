@@ -255,13 +255,13 @@ def observers_of(factory: RunFactory, options: ObserverOptions, source: DataSour
 def _slots(factory: RunFactory) -> int:
     """Return how many workers can train at once, beside what else the strategy needs."""
     count: int = factory.ask("Spark's list of executors", partial(slots, factory.sc))
-    beside = factory.options.strategy.tasks
-    if beside >= count:
+    tasks = factory.options.strategy.tasks
+    if tasks >= count:
         raise ConfigError(
             f"shards: expected fewer than Spark runs tasks at once, which is {count}, so that "
-            f"workers have some; got {beside}. Take fewer, or give Spark more slots."
+            f"workers have some; got {tasks}. Take fewer, or give Spark more slots."
         )
-    return count - beside
+    return count - tasks
 
 
 def _laid_out(

@@ -153,15 +153,15 @@ class Run(SteeredRun):
 
     @property
     def events(self) -> Commands:
-        """What the run was told while it trained, and since when that is in force; a table.
+        """The commands of the run, and when each took effect; a table.
 
         A list of dicts, oldest first, of the latest 1,000 commands. ``seconds`` since the run's
-        start, ``epoch`` (from 1) and ``milestones`` of all workers say when it was asked for,
-        ``command`` and ``detail`` what, ``source`` by whom: ``"Python"``, a magic such as
+        start, ``epoch`` (from 1) and ``milestones`` of all workers say when it was given.
+        ``command`` and ``detail`` say what, and ``source`` by whom: ``"Python"``, a magic such as
         ``"%tos_set"``, ``"view"``, ``"callbacks="``, ``"learning_rate="`` (a schedule),
-        ``"sync_interval="`` (chosen by measurement), ``"stop_when="``, or ``"the run"`` itself.
-        ``state`` is ``"asked"``, ``"in force"`` or ``"no effect"``, and ``since`` the seconds from
-        which it was in force, or None. Of the learning rates of a schedule the last one is there;
+        ``"sync_interval="`` (chosen by measurement), ``"stop_when="``, or ``"the run"``.
+        ``state`` is ``"asked"``, ``"in force"`` or ``"no effect"``, and ``since`` the seconds at
+        which it took effect, or None. Of a schedule's learning rates the last one is there;
         ``times`` counts them. ``run.events.to_pandas()`` is a DataFrame.
         """
         return self.parts.history.steered()

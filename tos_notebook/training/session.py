@@ -195,10 +195,10 @@ class TrainingSession:
         ----------
         data : RDD of tuple, tuple of ndarray, columns of a DataFrame, TFRecord files, or callable
             Records (feature, label), or longer ones for several inputs. Or one array for each feed,
-            or what `tos_notebook.columns` or `tos_notebook.tfrecords` returns; or a function of
+            or what `tos_notebook.columns` or `tos_notebook.tfrecords` returns. Or a function of
             `tos_notebook.data.described.DatasetContext` that returns a `tf.data.Dataset` of
-            records; or a `tf.data.Dataset`, a DataFrame of Spark or pandas, lists, or a dataset of
-            Hugging Face's.
+            records. Or a `tf.data.Dataset`, a DataFrame of Spark or pandas, lists, or a dataset of
+            Hugging Face.
         epochs : int
             Passes over the data.
         features, label : str, sequence of str, or mapping of str to str, optional

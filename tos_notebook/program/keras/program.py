@@ -59,8 +59,8 @@ class KerasProgram(Program):
         the name of its input or output; one alone that the user has not named is ``x`` or ``y``.
     labels : int, optional
         The number of labels of a record. By default one for each output, or none if the data have
-        none and the model does without: by a ``train_step`` or ``compute_loss`` of its own, or
-        compiled without a loss, for ``add_loss``.
+        none and the model needs none. That is a model with its own ``train_step`` or
+        ``compute_loss``, or one compiled without a loss, for ``add_loss``.
     weights : bool
         Whether a record has one more field after its labels: how much it counts in the loss.
     class_weight : mapping of int to float, optional
