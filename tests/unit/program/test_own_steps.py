@@ -144,7 +144,7 @@ class NeedsSizes(Reconstructs):
 
 def test_a_model_that_does_not_say_how_it_is_made_is_not_written(tmp_path: Path) -> None:
     program = capture(compiled(NeedsSizes(object())))
-    with pytest.raises(UnsupportedProgram, match="get_config where its __init__ takes"):
+    with pytest.raises(UnsupportedProgram, match="get_config if its __init__ takes"):
         program.save("keras", tmp_path / "model.keras")
 
 

@@ -89,7 +89,7 @@ def test_nothing_is_saved_before_every_stream_has_shown_that_it_is_the_same() ->
     work(served, "streamed", OTHERS["order"])
     served.close()
     assert training.snapshot() is None
-    with pytest.raises(CheckpointError, match=r"partitions \[0\]. What was trained since is in no"):
+    with pytest.raises(CheckpointError, match=r"partitions \[0\]. No checkpoint has the"):
         training.snapshot(last=True)
     training, served = resumed(saved("streamed", 3))
     with pytest.raises(TransportError):

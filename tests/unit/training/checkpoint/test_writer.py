@@ -490,7 +490,7 @@ def test_a_run_that_ends_before_its_streams_are_known_says_that_it_is_not_saved(
     scene.checkpointer.begin(scene.subject)
     scene.checkpointer.finish()
     (failed,) = scene.seen(CheckpointFailed)
-    assert "is in no checkpoint" in failed.message
+    assert "No checkpoint has the training since then" in failed.message
     assert scene.checkpointer.status.error == failed.message
 
 
