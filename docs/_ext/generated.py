@@ -162,6 +162,21 @@ def codecs() -> str:
     return table(("Codec", "Saves", "Error feedback", "When to choose it", "Source"), rows)
 
 
+def options() -> str:
+    """Tabulate the options of training: names, defaults, and what a resumed run does with them."""
+    from tos_notebook.training.changed import LATER
+    from tos_notebook.training.options import OPTIONS
+
+    rows = []
+    for name, each in OPTIONS.items():
+        names = ", ".join(code(n) for n in (name, each.alias) if n)
+        resumed = (
+            "kept" if each.kept else "from the next epoch on" if name in LATER else "may change"
+        )
+        rows.append((names, code(repr(each.default)), plain(each.help), resumed))
+    return table(("Option", "Default", "Meaning", "In a resumed run"), rows)
+
+
 def commands() -> str:
     """Tabulate which command is legal in which state of a run."""
     from tos_notebook.steering.machine import COMMANDS, Command
@@ -216,6 +231,7 @@ GENERATED: dict[str, Callable[..., str]] = {
     "defaults": defaults,
     "error-messages": error_messages,
     "magics": magics,
+    "options": options,
 }
 
 

@@ -13,6 +13,7 @@ from docs._ext.layers import DIAGRAM, LAYER_NAMES, alternative, diagram, parts
 from tests.docs.pages import DOCS, ROOT
 from tos_notebook.magics import TosMagics
 from tos_notebook.magics.parsers import PARSERS
+from tos_notebook.training.options import OPTIONS
 
 
 def test_the_diagram_of_the_layers_is_that_of_the_sources() -> None:
@@ -111,6 +112,14 @@ def test_the_page_of_magics_says_what_their_help_says(name: str) -> None:
     more, _, examples = rest.partition("Examples\n--------\n::\n")
     for text in (summary, more, *examples.partition("Combiners\n---")[0].split("\n\n")):
         assert unmarked(text) in own
+
+
+def test_the_page_of_options_has_each_once_and_says_what_a_resumed_run_keeps() -> None:
+    _, _, *rows = generated.options().splitlines()
+    assert len(rows) == len(OPTIONS)
+    for row, (name, each) in zip(rows, OPTIONS.items(), strict=True):
+        assert row.startswith(f"| `{name}`")
+        assert row.endswith("| kept |") == bool(each.kept)
 
 
 def test_every_magic_is_on_the_page() -> None:

@@ -68,8 +68,9 @@ NAMED_VALUES = {
         *("magics.find.Names.bound", "magics.find.Names.found"),
     ),
     "arguments that a function is then called with": (
-        *("magics.arguments.given", "magics.arguments.observing", "training.options.subset"),
-        "training.options.option.by_own_name",
+        *("magics.arguments.asked", "training.options.subset", "training.options.named"),
+        *("training.options.for_resume", "training.options.option.by_own_name"),
+        *("training.changed.as_commands", "training.changed.other_settings"),
     ),
     "what IPython completes": ("magics.completion.Matcher",),
     "what a strategy shows of its own": ("coordination.settings.StrategySettings.shown",),

@@ -9,7 +9,7 @@ import difflib
 import math
 import re
 import sys
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import wraps
 from inspect import Parameter, signature
@@ -84,6 +84,23 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in allowed:
         raise ConfigError(f"{name}: expected one of {', '.join(allowed)}; got {value!r}.")
     return value
+
+
+def class_weights(name: str, value: Any) -> Mapping[int, float]:
+    """Return weights of at least 0 by the number of a class."""
+    known = isinstance(value, Mapping) and bool(value)
+    if not known or not all(_weighs(*each) for each in value.items()):
+        raise ConfigError(
+            f"{name}: expected weights of at least 0 by class, from 0, such as {{0: 1.0, 1: 5.0}}; "
+            f"got {value!r:.80}."
+        )
+    return cast(Mapping[int, float], value)
+
+
+def _weighs(label: Any, weight: Any) -> bool:
+    """Return whether they are the number of a class, and a weight."""
+    numbers = isinstance(label, Real) and isinstance(weight, Real)
+    return numbers and int(label) == label and label >= 0 and weight >= 0
 
 
 def boolean(name: str, value: Any) -> bool:

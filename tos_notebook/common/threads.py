@@ -50,10 +50,12 @@ class SerialExecutor:
             self._calls.append(call)
             self._changed.notify_all()
 
-    def clear(self) -> None:
-        """Forget the calls that wait."""
+    def clear(self) -> int:
+        """Forget the calls that wait; return how many."""
         with self._changed:
+            forgotten = len(self._calls)
             self._calls.clear()
+            return forgotten
 
     def settle(self, timeout: float) -> bool:
         """Wait until no call is left; return whether that came within `timeout` seconds."""

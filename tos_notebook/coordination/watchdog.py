@@ -187,7 +187,8 @@ def waits(facts: Facts, now: float, patience: float) -> list[Wait]:
 def _training(facts: Facts) -> list[Wait]:
     if facts.state == RunState.PAUSED:
         return []
-    if facts.held and facts.missing:
+    # A run that is about to begin has no Spark job, of which partitions could be missing.
+    if facts.held and (facts.missing or facts.state == RunState.STARTING):
         return [Wait(f"{SLOTS}{facts.held}", facts.held, facts.since, known=HELD)]
     if facts.phase == JOB:
         return _workers(facts)
@@ -324,9 +325,12 @@ class Watchdog:
             self._publish(StallEnded(time.time(), cause))
 
     def _run(self) -> None:
-        while not self._ended.wait(self._interval):
+        # At once, too: a run may have to wait for slots from the beginning.
+        ended = self._ended.is_set()
+        while not ended:
             try:
                 with suppress(SessionClosed):
                     self.check()
             except Exception:
                 log.warning("The watchdog could not look.", exc_info=True)
+            ended = self._ended.wait(self._interval)

@@ -12,7 +12,7 @@ from IPython.core.error import UsageError
 
 from ..common.checks import did_you_mean
 from ..errors import ConfigError, TosError
-from ..training.options import OPTIONS, ObserverOptions, subset
+from ..training.options import OPTIONS
 from ..training.options.observers import require_none
 from . import find
 from .find import Names
@@ -104,49 +104,70 @@ def check(options: Namespace, flags: Collection[str]) -> None:
 _READ_LATER = frozenset(
     {
         *("strategy", "combiner", "learning_rate", "callbacks", "stop_when", "validation_data"),
-        *("partitioner", "sinks", "tensorboard", "mlflow", "histograms"),
+        *("partitioner", "sinks", "class_weight", "tensorboard", "mlflow", "histograms"),
         *("checkpoint_every", "validation_every"),
     }
 )
 """Options whose text may name a variable, or is read otherwise than by its type."""
 
 
-def given(names: Names, options: Namespace) -> dict[str, Any]:
-    """Return data, callbacks and the like, by name of the parameter."""
-    texts = {"data": options.data, "validation_data": options.validation_data}
-    found = {
-        name: find.columns(find.data(names, flag, text), flag, options)
-        for name, text in texts.items()
-        if text and (flag := f"--{name.replace('_', '-')}")
-    }
-    return found | observing(names, options)
+def asked(names: Names, options: Namespace, flags: Collection[str]) -> dict[str, Any]:
+    """Return the options that a line gives, as what they stand for, by name of the parameter.
 
+    The rate is left out: a part of it may belong to the program.
 
-def partitioner(names: Names, options: Namespace) -> Any:
-    """Return the notebook's partitioner; None if none is named."""
-    name = options.partitioner
-    return names.get("--partitioner", name) if name else None
-
-
-def observing(names: Names, options: Namespace) -> dict[str, Any]:
-    """Return what a resumed run may have beside it, too, by name of the parameter."""
-    given = {n: v for n, v in subset(ObserverOptions, vars(options)).items() if v != ""}
-    for name in ("validation_data", "learning_rate"):
-        # Read where it is known what else they say.
-        given.pop(name, None)
+    Raises
+    ------
+    ConfigError
+        A variable is missing. The message begins with the option.
+    """
+    texts = {n: getattr(options, n, None) for n in OPTIONS}
+    found = {n: v for n, v in texts.items() if v not in (None, "") and n not in _ELSEWHERE}
     for name, read in _READ.items():
-        if name in given:
-            given[name] = read(names, given[name])
-    return given
+        if name in found:
+            with as_options(flags, name if name in _UNNAMED else ""):
+                found[name] = read(names, found[name])
+    for name in ("data", "validation_data"):
+        if text := getattr(options, name):
+            option = f"--{name.replace('_', '-')}"
+            found[name] = find.columns(find.data(names, option, text), option, options)
+    return found
+
+
+_ELSEWHERE = ("learning_rate", "features", "label", "validation_data")
+"""Options that are read with others."""
+
+_UNNAMED = ("strategy", "combiner")
+"""Options of which errors say what they are, and not which option it is."""
 
 
 def _conditions(names: Names, text: str) -> Any:
     return names.several("--stop-when", text) if _NAMES.fullmatch(text) else text
 
 
+def _weights(names: Names, text: str) -> Any:
+    """Return the weights of classes that a text is, or the variable that it names."""
+    if text.isidentifier():
+        return names.get("--class-weight", text)
+    try:
+        pairs = (part.split(":") for part in text.split(","))
+        return {int(label): float(weight) for label, weight in pairs}
+    except ValueError:
+        raise ConfigError(
+            "class_weight: expected weights by class, such as 0:1,1:5, or a variable that holds a "
+            f"dict of them; got {text!r}."
+        ) from None
+
+
 _READ: Mapping[str, Callable[[Names, str], Any]] = {
+    "strategy": lambda names, text: find.strategy(names.namespace, text),
+    "combiner": lambda names, text: find.combiner(names.namespace, text),
+    "partitioner": lambda names, text: names.get("--partitioner", text),
+    "class_weight": _weights,
     "callbacks": lambda names, text: names.several("--callbacks", text),
+    "sinks": lambda names, text: names.several("--sinks", text),
     "stop_when": _conditions,
+    "checkpoint_every": lambda _, text: find.every(text),
     "validation_every": lambda _, text: find.every(text),
 }
 """What makes a value of text, where it is not the text."""

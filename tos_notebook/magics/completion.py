@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from IPython.core.completer import SimpleCompletion, context_matcher
@@ -234,6 +234,7 @@ TESTS: Mapping[str, find.Test] = {
     "partitioner": is_partitioner,
     "condition": is_condition,
     "dict": lambda value: isinstance(value, dict),
+    "functions": lambda value: isinstance(value, FunctionType),
     "variable": lambda value: not (callable(value) or isinstance(value, ModuleType)),
 }
 """What a variable must be, by kind of option."""

@@ -19,7 +19,6 @@ TEXT_COLUMN = 30
 
 _CAPTURED = "Capture the model with it, and name what that returns: --model program, where program"
 ELSEWHERE = {
-    "--class-weight": f"{_CAPTURED} = tos.capture(model, class_weight=...).",
     "--sample-weight": f"{_CAPTURED} = tos.capture(model, weights=True), and --data x,y,weights.",
 }
 """Options of other libraries, and what to do here."""
@@ -36,12 +35,19 @@ class Parser:
         What may stand behind it.
     groups : mapping of str to collection of str, optional
         Titles, and the options below each in the help. All others come last.
+    elsewhere : mapping of str to str, optional
+        What is said of options that it does not have.
     """
 
     def __init__(
-        self, name: str, example: str = "", groups: Mapping[str, Collection[str]] | None = None
+        self,
+        name: str,
+        example: str = "",
+        groups: Mapping[str, Collection[str]] | None = None,
+        elsewhere: Mapping[str, str] | None = None,
     ) -> None:
         self.name = name
+        self._elsewhere = elsewhere or {}
         self._groups = groups or {}
         self._example = example
         self.kinds: dict[str, str] = {}
@@ -140,6 +146,8 @@ class Parser:
         for word in words:
             flag = word.split("=")[0]
             if flag.startswith("-") and not _is_number(flag) and flag not in self.flags:
+                if flag in self._elsewhere:
+                    raise self._wrong(self._elsewhere[flag])
                 if flag in ELSEWHERE:
                     raise self._wrong(f"unknown option {flag}. {ELSEWHERE[flag]}")
                 # All begin with dashes, which make none nearer.

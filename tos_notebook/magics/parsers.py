@@ -8,6 +8,7 @@ from typing import Any
 
 from ..cluster.environment import WARM_UP_TIMEOUT
 from ..common.checks import RAISE_OR_SKIP
+from ..errors import ConfigError
 from ..steering.actions import ACTIONS, Action
 from ..steering.machine import Command
 from ..training.options import (
@@ -16,6 +17,7 @@ from ..training.options import (
     Option,
     RunOptions,
     SessionOptions,
+    for_resume,
     options_of,
 )
 from .options import TYPES, Parser, identifier, interval, number, pair, whole
@@ -37,16 +39,13 @@ SECONDS: dict[str, Any] = {"metavar": "SECONDS", "type": number}
 EVERY: dict[str, Any] = {"metavar": "TIME", "kind": "every"}
 ALONE: dict[str, Any] = {"nargs": "?", "const": True, "action": "store"}
 
-OFFERED = {name: option for name, option in OPTIONS.items() if name != "sinks"}
-"""The options that a cell may name: all but what no variable is wanted for."""
-
 _DEFAULTED = options_of(SessionOptions, RunOptions).keys() - {
     "name",
     "validation_split",
     "partitioner",
 }
 
-CONFIGURABLE = {n: o for n, o in OFFERED.items() if n in _DEFAULTED}
+CONFIGURABLE = {n: o for n, o in OPTIONS.items() if n in _DEFAULTED}
 """Those that have defaults of the user's."""
 
 _PLAIN: Mapping[str, Mapping[str, Any]] = {
@@ -108,6 +107,19 @@ _SPELLED: Mapping[str, Mapping[str, Any]] = {
         "seconds, minutes, hours",
     },
     "tensorboard": {"metavar": "URI", "more": ", for %%tos_tensorboard"},
+    "sinks": {"kind": "functions", **NAMES, "more": ", by their variables"},
+    "features": {**NAMES, "more": ": x1,x2"},
+    "class_weight": {
+        "kind": "dict",
+        "metavar": "WEIGHTS",
+        "type": str,
+        "more": ", by its variable, or as 0:1,1:5",
+    },
+    "checkpoint_dir": {
+        "metavar": "URI",
+        "more": "; %%tos_resume continues from there. Nowhere by default",
+    },
+    "verbose": {"more": ", by the live view, or by lines of text in a batch job; on by default"},
     "mlflow": {**ALONE, "metavar": "[NAME]", "more": "; without it, in the present one"},
 }
 """What is said of options in a cell besides, or is written in another way than by their type."""
@@ -117,9 +129,32 @@ _RESUMED: Mapping[str, Mapping[str, Any]] = {
     "checkpoint_every": {"when": ""},
     "learning_rate": {"more": ", by its variable"},
     "name": {"more": ""},
+    "strategy": {"said": "what workers exchange, and with whom, from the next epoch on"},
+    "combiner": {"said": "how the server merges; the run's combiner, if it is your own"},
+    "sync": {"said": "who waits for whom"},
+    "sync_interval": {"said": "batches between two exchanges; auto: by measurement"},
+    "partitions": {"said": "partitions from the next epoch on"},
+    "partitioner": {"said": "lays the rows out from the next epoch on"},
 }
 """The same for a run that continues."""
 
+
+def flag(name: str) -> str:
+    """Return how an option is written in a cell."""
+    return f"--{name.replace('_', '-')}"
+
+
+def _kept(name: str) -> str:
+    """Return what a resumed run says of an option that it keeps."""
+    try:
+        for_resume({name: True})
+    except ConfigError as error:
+        return f"{flag(name)}: {str(error).partition(': ')[2]}"
+    return ""
+
+
+KEPT = {flag(name): _kept(name) for name, option in OPTIONS.items() if option.kept}
+"""What ``%tos_resume`` says of options that a run keeps."""
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Most used": ("--data", "--epochs", "--batch-size", "--validation-data", "-o"),
@@ -130,15 +165,17 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "How workers train and exchange": (
         *("--learning-rate", "--strategy", "--combiner", "--sync", "--sync-interval", "--codec"),
-        *("--optimizer-state", "--non-finite"),
+        *("--optimizer-state", "--non-finite", "--class-weight"),
     ),
     "What goes along with the run": (
         *("--validation-split", "--validation-every", "--validation-on", "--keep-best"),
         *("--callbacks", "--on-callback-error", "--stop-when"),
-        *("--tensorboard", "--histograms", "--mlflow"),
+        *("--tensorboard", "--histograms", "--mlflow", "--sinks"),
     ),
     "Checkpoints": ("--checkpoint-dir", "--checkpoint-every", "--max-checkpoints"),
-    "The cell": ("--name", "--wait", "--on-interrupt", "--if-running"),
+    "The cell": (
+        *("--name", "--wait", "--verbose", "--no-verbose", "--on-interrupt", "--if-running"),
+    ),
     "What is trained, where the cell does not show it": (
         *("--model", "--fetch", "--feeds", "--loss", "--metrics", "--params", "--feed-dict"),
     ),
@@ -154,50 +191,48 @@ def _option(parser: Parser, option: Option, **others: Any) -> Parser:
     parser : Parser
     option : Option
     **others
-        As for `Parser.add`; `when` and `more` are said before and after the line.
+        As for `Parser.add`; `when` and `more` are said before and after the line, `said` instead.
     """
     written = {"choices": option.words} if option.words else _PLAIN[option.plain]
     settings = {**written, **_SPELLED.get(option.name, {}), **others}
-    text = f"{settings.pop('when', '')}{option.help}{settings.pop('more', '')}"
+    said = settings.pop("said", option.help)
+    text = f"{settings.pop('when', '')}{said}{settings.pop('more', '')}"
     default = settings.get("told")
     # Whether a bool is on, its flags say.
     if not (default in (None, "", ()) or isinstance(default, bool) or "by default" in text):
         text += f"; {str(default).replace('%', '%%')} by default"
-    flags = [f"--{name.replace('_', '-')}" for name in (option.name, option.alias) if name]
+    flags = [flag(name) for name in (option.name, option.alias) if name]
     return parser.add(*flags, help=text, **settings)
 
 
 def _train() -> Parser:
     parser = Parser("%%tos_train", groups=GROUPS)
     _add_data(parser)
-    for option in OFFERED.values():
+    for option in OPTIONS.values():
         _option(parser, option, told=option.default)
     text = "leave the rows in their partitions and in their order"
     parser.add("--no-shuffle", dest="shuffle", action="store_const", const=False, help=text)
-    text = (
-        "where the run is saved while it trains: a Hadoop URI, or a local path; %%tos_resume "
-        "continues from there. Nowhere by default"
-    )
-    parser.add("--checkpoint-dir", metavar="URI", help=text)
+    _add_quiet(parser)
     _add_program(parser)
     text = f"variable for the run, {OUTPUT} by default; any other one names the run, too"
     parser.add("-o", "--output", type=identifier, **NAME, help=text)
-    parser.add("--wait", action="store_true", help="block until the run has ended")
     text = "what interrupting --wait does to the run"
     parser.add("--on-interrupt", choices=ON_INTERRUPT, help=text)
     text = "what to do if the run that this cell started before is still active"
     return parser.add("--if-running", choices=IF_RUNNING, help=text)
 
 
-def _add_data(parser: Parser) -> None:
-    text = (
+def _add_quiet(parser: Parser) -> None:
+    text = "show nothing; %%tos_view shows the run later"
+    parser.add("--no-verbose", dest="verbose", action="store_const", const=False, help=text)
+
+
+def _add_data(parser: Parser, text: str = "") -> None:
+    text = text or (
         "training data: an RDD of (feature, label), a tuple of arrays, arrays by name, one for "
         "each feed: x,y, or a DataFrame, of which --features and --label name the columns"
     )
     parser.add("--data", kind="data", **NAME, help=text)
-    text = "DataFrame: columns that are fed, one for each input of the model: x1,x2"
-    parser.add("--features", **NAMES, help=text)
-    parser.add("--label", **NAMES, help="DataFrame: the column of the labels")
     text = "DataFrame: the column that says how much a row counts; for a Keras model"
     parser.add("--weight", **NAME, help=text)
     text = "DataFrame: what a row with a null or NaN in it does: end the run, or be left out"
@@ -294,20 +329,19 @@ def _connect() -> Parser:
 
 
 def _resume() -> Parser:
-    parser = Parser("%tos_resume", "hdfs:///runs/run-20261122-010203-3f9a1c")
+    parser = Parser("%tos_resume", "hdfs:///runs/run-20261122-010203-3f9a1c", elsewhere=KEPT)
     text = "a saved run's folder; %%tos_unpause ends a pause"
     parser.add("uri", metavar="URI", help=text)
-    text = "the run's training data, if they were not arrays"
-    parser.add("--data", kind="data", **NAME, help=text)
+    _add_data(parser, "the run's training data, if they were not arrays")
     text = "the run's model, made again, or a captured program: it gets the weights"
     parser.add("--model", kind="model", **NAME, help=text)
-    text = "the run's combiner, if it is your own"
-    parser.add("--combiner", kind="combiner", **NAME, help=text)
     text = "shards that have the parameters from now on, if the run has some; as before by default"
     parser.add("--shards", **COUNT, help=text)
-    for option in OFFERED.values():
-        if option.name in RESUMABLE:
-            _option(parser, option, **_RESUMED.get(option.name, {}))
+    for option in RESUMABLE.values():
+        _option(parser, option, **_RESUMED.get(option.name, {}))
+    _add_quiet(parser)
+    text = "what interrupting --wait does to the run"
+    parser.add("--on-interrupt", choices=ON_INTERRUPT, default="leave", help=text)
     text = f"variable for the run; {OUTPUT} by default"
     return parser.add("-o", "--output", type=identifier, **NAME, help=text)
 

@@ -16,6 +16,7 @@ from ..steering.actions import ACTIONS, Action, When
 from ..steering.conditions import VALIDATION
 from ..steering.machine import Command
 from ..steering.source import commands_from
+from ..steering.status import evaluated
 from ..training.options import AUTO, OPTIONS, by_own_name
 from ..training.options.elsewhere import of_set
 from .find import is_cluster, named
@@ -203,6 +204,8 @@ def status(run: Any) -> None:
     loss = f", loss {now.loss:.3g}" if now.milestones else ""
     stale = "" if math.isnan(now.staleness) else f", staleness {now.staleness:.1f}"
     validated = ", ".join(f"{name} {value:.3g}" for name, value in now.validation.items())
+    if validated and now.validations_left_out:
+        validated += f", evaluations {evaluated(now.validations, now.validations_left_out)}"
     say(
         f"Run {run.number} ({called}) is {now.state}: epoch {now.epoch} of {now.epochs}, "
         f"{now.elapsed:.1f} s",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,9 +11,9 @@ from IPython.display import display
 
 from ..common.console import is_noninteractive, quiet_stderr
 from ..readable import counted
-from ..training.options import RESUMABLE, RunOptions, SessionOptions, require_resumable, subset
+from ..training.options import OPTIONS, SessionOptions, for_resume, subset
 from ..training.results.settings import RunSettings
-from . import arguments, find
+from . import arguments
 from .cell import TRAIN, run_cell
 from .find import Names
 from .launcher import CLOSE_TIMEOUT, Launcher
@@ -30,6 +29,9 @@ FLAGS = PARSERS["tos_train"].flags
 BEGINS = "Running the cell's code, to train what it makes ..."
 LINE_BEGINS = "Capturing what is to be trained ..."
 NOT_BEGUN = "No run was started."
+
+APART = ("wait", "verbose")
+"""Options that this module sees to: it has a view to show, and an interrupt to ask about."""
 
 LATER = "%tos_stop stops it and keeps the weights, %tos_status says how far it is."
 
@@ -79,31 +81,25 @@ class RunLauncher(Launcher):
         self, made: Captured, names: Names, options: Namespace, rate: Any
     ) -> tuple[Run, str, tuple[str, ...]]:
         """Start the run; return it with what to tell of it: a title and lines."""
-        from ..telemetry.progress import ProgressLine
-        from ..training.beforehand import require_fitting, require_trainable
+        from ..training.beforehand import require_fitting, require_trainable, require_weighable
         from ..training.session import train_once
+        from ..training.shown import with_line
 
-        wanted = subset(RunOptions, vars(options)) | arguments.given(names, options)
-        wanted["partitioner"] = arguments.partitioner(names, options)
-        if rate is not None:
-            wanted["learning_rate"] = rate
-        with arguments.as_options(FLAGS, "strategy"):
-            strategy = find.strategy(self._shell.user_ns, options.strategy)
-        settings = subset(SessionOptions, vars(options)) | {"strategy": strategy}
-        if options.combiner is not None:
-            with arguments.as_options(FLAGS, "combiner"):
-                settings["combiner"] = find.combiner(self._shell.user_ns, options.combiner)
-        if options.checkpoint_dir:
-            settings["checkpoint_dir"] = options.checkpoint_dir
-            wanted["checkpoint_every"] = find.every(options.checkpoint_every)
-        else:
+        wanted = arguments.asked(names, options, FLAGS)
+        wanted |= {} if rate is None else {"learning_rate": rate}
+        if "checkpoint_dir" not in wanted:
             del wanted["checkpoint_every"], wanted["max_checkpoints"]
-        require_fitting(settings | wanted, settings.get("checkpoint_dir"))
-        require_trainable(made.program, settings | wanted)
-        spark = self._connection.ensure(self._shell.user_ns)
-        sinks = [ProgressLine(sys.stdout)] if is_noninteractive() else []
         data = wanted.pop("data")
-        run = train_once(spark, made.program, settings, data, wanted | {"sinks": sinks})
+        require_fitting(wanted, wanted.get("checkpoint_dir"))
+        require_weighable(made.program, wanted.get("class_weight"))
+        require_trainable(made.program, wanted)
+        spark = self._connection.ensure(self._shell.user_ns)
+        settings = subset(SessionOptions, wanted)
+        settings |= {n: wanted[n] for n in ("checkpoint_dir",) if n in wanted}
+        shown = is_noninteractive() and options.verbose is not False
+        sinks = with_line(tuple(wanted.get("sinks", ())), shown)
+        given = {n: v for n, v in wanted.items() if n not in {*settings, *APART}}
+        run = train_once(spark, made.program, settings, data, given | {"sinks": sinks})
         # After what refuses options and data.
         fed = _fed(data, made.program.feeds)
         made = replace(made, by_gradients=run.program.gradients, rule=_rule(run.settings))
@@ -113,22 +109,13 @@ class RunLauncher(Launcher):
 
     def resume(self, options: Namespace) -> None:
         """Continue a saved run, and show it."""
-        from .. import widgets
         from ..training import resume
 
         self._require_free(options, "%tos_resume")
-        space = self._shell.user_ns
-        names = Names(space)
-        given = subset(RunOptions, vars(options)) | arguments.observing(names, options)
-        if options.checkpoint_every:
-            given["checkpoint_every"] = find.every(options.checkpoint_every)
-        for option in ("data", "validation_data"):
-            if getattr(options, option):
-                given[option] = find.data(names, f"--{option}", getattr(options, option))
+        names, flags = Names(self._shell.user_ns), PARSERS["tos_resume"].flags
+        given = arguments.asked(names, options, flags)
         if options.model:
             given["program"] = names.get("--model", options.model)
-        if options.combiner:
-            given["combiner"] = find.combiner(space, options.combiner)
         if options.shards is not None:
             given["shards"] = options.shards
         if options.learning_rate:
@@ -138,14 +125,19 @@ class RunLauncher(Launcher):
                     "%tos_resume: --learning-rate: expected a number, or a variable that holds a "
                     f"schedule; got {variable!r}. A graph's variable is saved with the run."
                 )
-        with quiet_stderr(), arguments.as_options(PARSERS["tos_resume"].flags):
-            require_resumable({n: v for n, v in given.items() if n in RESUMABLE})
-            spark = self._connection.ensure(space)
+        given = {name: value for name, value in given.items() if name not in APART}
+        if is_noninteractive() and options.verbose is not False:
+            given["verbose"] = True
+        with quiet_stderr(), arguments.as_options(flags):
+            for_resume({n: v for n, v in given.items() if n in OPTIONS})
+            spark = self._connection.ensure(self._shell.user_ns)
             run = resume.resume(options.uri, spark=spark, **given)
         self._bind(run, options)
         say(f"Run {run.number} continues {run.run_id}, from its last checkpoint.")
         if not is_noninteractive():
-            widgets.view(run).show()
+            self._show(run, options)
+        elif options.wait:
+            self._wait(run, options, LATER)
 
     def _show(self, run: Any, options: Namespace) -> None:
         from .. import widgets
@@ -154,9 +146,10 @@ class RunLauncher(Launcher):
             if self._wait(run, options, LATER):
                 display(widgets.Result(run))
             return
-        view = widgets.view(run)
-        view.show()
-        if options.wait and self._wait(run, options, LATER):
+        view = None if options.verbose is False else widgets.view(run)
+        if view is not None:
+            view.show()
+        if options.wait and self._wait(run, options, LATER) and view is not None:
             # So that the cell ends with the picture that a saved notebook shows.
             view.wait(CLOSE_TIMEOUT)
 

@@ -101,12 +101,18 @@ class RunStatus:
     would, or too little is known yet."""
     shards: tuple[ShardLoad, ...] = ()
     """What each shard of the parameters is busy with; none where the driver has them."""
+    validations_left_out: int = 0
+    """How many evaluations were due and left out, since one takes longer than the time between
+    two."""
 
     def _rows(self) -> Rows:
         """Return what is known, by the names of the attributes."""
-        names = [each.name for each in fields(self) if each.name != "run"]
+        apart = ("run", "validations_left_out")
+        names = [each.name for each in fields(self) if each.name not in apart]
         found = {name: _shown(name, getattr(self, name)) for name in names}
         found |= {"epoch": f"{self.epoch} of {self.epochs}", "epochs": ""}
+        if self.validations_left_out:
+            found["validations"] = evaluated(self.validations, self.validations_left_out)
         # `Run.epochs` has means over epochs.
         for name in ("loss", "metrics"):
             found[name] += f" ({LATEST})" if found[name] else ""
@@ -117,6 +123,11 @@ class RunStatus:
 
     def _repr_html_(self) -> str | None:
         return self._rows()._repr_html_()
+
+
+def evaluated(count: int, left_out: int) -> str:
+    """Return how many evaluations there were, and how many were left out."""
+    return f"{count:,}" + (f" ({left_out:,} left out)" if left_out else "")
 
 
 LATEST = "of the latest milestones"

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from ..errors import ConfigError
 from ..program.capture import capture
 from ..program.export.base import Program
+from ..program.kinds import is_keras
 from .fitting import require_apart, require_dealt
-from .launching import captured, refuse_without_state, require_directory
+from .launching import captured, refuse_without_state, require_directory, weighted
+from .observers.metric_names import names_metrics, require_metrics
 from .observers.schedule import checked_rate
-from .options import ObserverOptions, RunOptions, SessionOptions, pick
+from .options import CallOptions, ObserverOptions, RunOptions, SessionOptions, pick
 
 
 def require_fitting(asked: Mapping[str, Any], checkpoint_dir: str | None) -> None:
@@ -19,7 +23,7 @@ def require_fitting(asked: Mapping[str, Any], checkpoint_dir: str | None) -> Non
     Parameters
     ----------
     asked : mapping of str
-        Options of a session, a run and its observers, by name.
+        Options of a session, a run, its observers and the call, by name.
     checkpoint_dir : str or None
 
     Raises
@@ -29,12 +33,29 @@ def require_fitting(asked: Mapping[str, Any], checkpoint_dir: str | None) -> Non
     """
     run = pick(RunOptions, asked).checked()
     pick(ObserverOptions, asked).checked(run.validation_split)
+    pick(CallOptions, asked).checked()
     session = pick(SessionOptions, asked).checked()
     require_apart(session.strategy, run)
     require_dealt(session.strategy.sampling, run)
     if run.every is not None:
         require_directory(checkpoint_dir, run)
         session.strategy.settings(session.combiner, session.codec).require_saveable()
+
+
+def require_weighable(model: Any, class_weight: Mapping[int, float] | None) -> None:
+    """Refuse weights of classes for what has none.
+
+    Raises
+    ------
+    ConfigError
+        It is no Keras model, and no program.
+    """
+    if class_weight is not None and not (is_keras(model) or isinstance(model, Program)):
+        raise ConfigError(
+            "class_weight: expected a compiled Keras model with it, got "
+            f"{type(model).__name__}. Capture the model with it: tos.capture(model, "
+            "class_weight=...)."
+        )
 
 
 def require_trainable(program: Any, asked: Mapping[str, Any]) -> Program:
@@ -53,8 +74,23 @@ def require_trainable(program: Any, asked: Mapping[str, Any]) -> Program:
         It cannot be captured, or cannot be trained so.
     """
     made = capture(program)
+    weighted(made, asked.get("class_weight"))
+    _require_known(made, asked)
     session = pick(SessionOptions, asked).checked()
     if (rate := asked.get("learning_rate")) is not None:
         checked_rate(rate, made)
     refuse_without_state(captured(made, session), session)
     return made
+
+
+def _require_known(program: Program, asked: Mapping[str, Any]) -> None:
+    """Refuse the name of a metric that the model was not compiled with."""
+    split = asked.get("validation_split")
+    options = pick(ObserverOptions, asked).checked(split)
+    trained = program.expected_names() if names_metrics(options) else None
+    if trained is None:
+        return
+    if split is not None:
+        # Rows that are still to be drawn.
+        options = replace(options, validation_data=split)
+    require_metrics(options, trained, program.measured_names(trained))

@@ -10,7 +10,7 @@ from ..combiners.averaging import FedAvg
 from ..common.checks import at_least_one, with_known_options
 from ..common.checks import fraction as part
 from ..steering.sync import WHOLE_EPOCH
-from .options import ObserverOptions, RunOptions, SessionOptions, subset
+from .options import CallOptions, ObserverOptions, RunOptions, SessionOptions, subset
 
 
 class Federated(dict[str, Any]):
@@ -29,7 +29,8 @@ class Federated(dict[str, Any]):
     @property
     def run(self) -> Mapping[str, Any]:
         """Those of `TrainingSession.start`, and of `TrainingSession.run`."""
-        return subset(RunOptions, self, none=True) | subset(ObserverOptions, self, none=True)
+        beside = subset(ObserverOptions, self, none=True) | subset(CallOptions, self, none=True)
+        return subset(RunOptions, self, none=True) | beside
 
 
 @with_known_options

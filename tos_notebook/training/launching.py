@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -37,6 +37,7 @@ from .fitting import (
 from .observers.build import Observers, build
 from .observers.metric_names import names_metrics, require_metrics
 from .options import CheckedOptions, ObserverOptions, RunOptions
+from .options.call import EVERY
 from .parts import Resumed
 from .results.view import RunView
 from .run import Run
@@ -97,6 +98,11 @@ def captured(program: Any, options: CheckedOptions) -> Program:
     return twin
 
 
+def weighted(program: Program, class_weight: Mapping[int, float] | None) -> Program:
+    """Return a program as its classes are to count; see `Program.weighted`."""
+    return program if class_weight is None else program.for_steps().weighted(class_weight)
+
+
 def refuse_if_active(run: Run) -> None:
     """Refuse to start another run while a session trains one."""
     if run.active:
@@ -116,6 +122,13 @@ def require_directory(directory: str | None, options: RunOptions) -> None:
         )
     if options.partitioner is not None:
         require_known(options.partitioner)
+
+
+def saved_often(options: RunOptions, directory: str | None) -> RunOptions:
+    """Return options with how often a run is saved, if only the place for that is given."""
+    if directory is None or options.checkpoint_every is not None:
+        return options
+    return replace(options, checkpoint_every=EVERY)
 
 
 def refuse_without_state(program: Program, options: CheckedOptions) -> None:

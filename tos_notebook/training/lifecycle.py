@@ -182,6 +182,11 @@ class Lifecycle:
         return any(observer.validates for observer in self.observers)
 
     @property
+    def left_out(self) -> int:
+        """See `RunStatus.validations_left_out`."""
+        return sum(observer.left_out for observer in self.observers)
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """See `Run.status`."""
         parts = self.parts

@@ -2,45 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
-from ..common.checks import at_least_one
-from ..coordination.settings import Settings
 from ..errors import ConfigError
 from ..persist.described import describe
 from ..strategies.ps.strategy import ParameterServer
 from ..strategies.registry import STRATEGIES
-from .checkpoint.contents import Checkpoint
+from .found import Found
 
 
-def with_shards(
-    saved: Checkpoint, settings: Settings, shards: int | None
-) -> tuple[Checkpoint, Settings]:
-    """Return a checkpoint and its settings with so many shards.
+def with_shards(found: Found, shards: int | None, wanted: Mapping[str, Any]) -> Found:
+    """Return what a run continues from, with so many shards from the beginning.
 
     Parameters
     ----------
-    saved : Checkpoint
-    settings : Settings
+    found : Found
     shards : int or None
-        None for as many as before.
+        At least 1; None for as many as before, or as the strategy says that is wanted.
+    wanted : mapping of str
+        As `as_commands` returned it.
 
     Raises
     ------
     ConfigError
-        It is no number from 1, or the run has no shards.
+        The run has no shards, or the strategy says another number.
     """
-    if shards is None:
-        return saved, settings
-    at_least_one("shards", shards)
-    strategy = saved.strategy
-    if not isinstance(strategy, ParameterServer) or not strategy.shards:
+    now, wish = found.chosen.saved.strategy, wanted.get("strategy")
+    if shards is not None and wish is not None:
         raise ConfigError(
-            f"shards: expected none for a run of strategy {strategy.name!r} without shards, got "
-            f"{shards}. Resume it, then call run.swap_strategy('ps:shards={shards}')."
+            f"shards: expected it or strategy, which may say how many; got both. Give strategy="
+            f"'ps:shards={shards}' alone."
+        )
+    if shards is not None:
+        return _resharded(found, now, shards)
+    sharded = isinstance(now, ParameterServer) and isinstance(wish, ParameterServer)
+    if sharded and now.shards and wish.shards and replace(now, shards=wish.shards) == wish:
+        return _resharded(found, now, wish.shards)
+    return found
+
+
+def _resharded(found: Found, now: Any, shards: int) -> Found:
+    if not isinstance(now, ParameterServer) or not now.shards:
+        raise ConfigError(
+            f"shards: expected none for a run of strategy {now.name!r} without shards, got "
+            f"{shards}. Give strategy='ps:shards={shards}', for the next epoch."
         )
     # What a combiner keeps of a stripe is the same, whichever shard has the stripe.
-    described = describe(replace(strategy, shards=shards), STRATEGIES)
+    described = describe(replace(now, shards=shards), STRATEGIES)
+    saved, settings = found.chosen.saved, found.chosen.settings
     own = replace(settings.strategy, shards=shards)
-    origin = replace(saved.origin, strategy=described)
-    return replace(saved, origin=origin), replace(settings, strategy=own)
+    chosen = found.chosen._replace(
+        saved=replace(saved, origin=replace(saved.origin, strategy=described)),
+        settings=replace(settings, strategy=own),
+    )
+    return found._replace(chosen=chosen)

@@ -1,71 +1,61 @@
-"""Continue a run from its checkpoints: compare what is given with them, and restore their state."""
+"""Continue a run from its checkpoints: compare what is given with them, and let it train."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..blocks.feeds import Feed
 from ..blocks.source import DataSource
 from ..cluster.asking import Asking
 from ..cluster.calls import announced
 from ..cluster.connect import connect
-from ..cluster.files import digest_of
 from ..cluster.jobs import spoken
-from ..cluster.storage import Storage
-from ..combiners import Combiner, as_combiner
-from ..common import temporary
 from ..common.checks import at_least_one
-from ..coordination.coordinator import Coordinator
-from ..coordination.settings import Settings
+from ..data.chosen import chosen, like
 from ..data.source import as_source
-from ..errors import CheckpointError, ConfigError, InvalidTransition, TosError
-from ..events import Event
-from ..program.archived import SavedProgram
+from ..errors import ConfigError, InvalidTransition
 from ..program.capture import capture
-from ..program.export.base import Program
 from ..steering.trigger import as_trigger
-from ..strategies.base import TrainerSetup
 from . import factory
+from .changed import COMMANDED, as_commands, change_resumed, other_settings
 from .checkpoint.contents import SESSION, Checkpoint, Origin
 from .checkpoint.data import check_same, first_layout, read_data
-from .checkpoint.folder import BEST, PROGRAM, Claim, Folder
-from .checkpoint.folder import program as program_name
-from .checkpoint.reading import Tell, last, one_before, past
+from .checkpoint.folder import Claim, Folder
 from .checkpoint.writer import CheckpointWriter
+from .fitting import require_apart, require_dealt
+from .found import Found, find
 from .launching import observers_of, split_off
 from .left_out import held_out_rows, left_out
 from .options import (
+    AUTO,
     RESUMABLE,
+    CallOptions,
     ObserverOptions,
     RunOptions,
     SessionOptions,
+    for_resume,
     offers,
-    require_resumable,
+    pick,
     subset,
 )
 from .parts import Resumed
 from .resharded import with_shards
 from .run import Run
 from .session import TrainingSession
-from .summaries import active_run, summaries
-
-logger = logging.getLogger(__name__)
+from .shown import has_view, wait_or_stop, with_line
 
 
-@offers(RESUMABLE.values())
+@offers(RESUMABLE.values(), aliases=True)
 def resume(
     uri: Any,
     data: Any = None,
     *,
     spark: Any = None,
     program: Any = None,
-    combiner: Any = None,
     shards: int | None = None,
     server_host: str | None = None,
     server_port: int | None = None,
@@ -83,12 +73,16 @@ def resume(
     workers keep for themselves (their own optimizer state, and the remainders of codecs with error
     feedback) starts over, as for any worker that is replaced.
 
-    From `epochs` on, these are options of `TrainingSession.start`. None leaves one as it was. A run
-    that has ended needs more `epochs`. Callbacks need the model, and start over. Event files
-    continue in another file of the same folder. No schedule or condition is saved. A schedule
-    continues at the global step that the run has reached. A time counts from the run's first
-    start, without that in between. MLflow begins another run, unless the one to continue is
-    active: ``mlflow.start_run(run_id)``.
+    From `strategy` on, these are options of `TrainingSession.start`, and None leaves one as it was.
+    Settings are in force from the first milestone on, and another combiner begins with empty state.
+    Another strategy and other partitions come when the epoch is done in which the run continues.
+    What would count other batches than the checkpoint does is refused, such as `batch_size`.
+
+    A run that has ended needs more `epochs`. A combiner of your own has to be given. Callbacks need
+    the model, and start over. Event files continue in another file of the same folder. No schedule
+    or condition is saved. A schedule continues at the global step that the run has reached. A time
+    counts from the run's first start, without that in between. MLflow begins another run, unless
+    the one to continue is active: ``mlflow.start_run(run_id)``.
 
     Parameters
     ----------
@@ -102,10 +96,9 @@ def resume(
     program : Program or keras.Model, optional
         The run's model, made again: it gets the parameters and evaluates them. Without it the run
         trains all the same, by the program that was saved; `Run.parameters` returns the values.
-    combiner : Combiner, class or function, optional
-        The run's own combiner, if it is none of the built-in ones.
     shards : int, optional
-        How many shards have the parameters from now on, of a run that has some.
+        How many shards have the parameters from now on, of a run that has some; as
+        ``strategy="ps:shards=2"`` says it.
     server_host : str, optional
     server_port : int, optional
         As for `TrainingSession`.
@@ -130,9 +123,8 @@ def resume(
         raise ConfigError(
             f"uri: expected the folder of a run as text, such as run.uri, got {uri!r}."
         )
-    require_resumable(options)
-    observer_options = ObserverOptions(**subset(ObserverOptions, options))
-    combiner = None if combiner is None else as_combiner(combiner)
+    given = for_resume(options)
+    call, wanted = pick(CallOptions, given), as_commands(given)
     if shards is not None:
         at_least_one("shards", shards)
     spark = connect(spark, warm_up=False)
@@ -140,70 +132,35 @@ def resume(
     ask, files = factory.asking(sc), f"the files in {uri}"
     # Keras keeps what it makes a model with for each thread.
     captured = None if program is None else capture(program)
+    look = partial(find, sc, uri, wanted.get("combiner"), captured)
     with announced(files):
-        found = ask(files, partial(_found, sc, uri, combiner, captured))
-    saved, settings = with_shards(found.chosen.saved, found.chosen.settings, shards)
-    found = found._replace(chosen=found.chosen._replace(saved=saved, settings=settings))
-    origin = _origin(found.chosen.saved, options)
-    session = _session(spark, found, origin, server_host, server_port)
+        found = with_shards(ask(files, look), shards, wanted)
+    other_settings(found.chosen.saved.strategy, found.chosen.settings, wanted)
+    origin = _origin(found.chosen.saved, given)
+    session = _session(spark, found, origin, given, (server_host, server_port))
     try:
-        return _continued(session, found, origin, factory.without_looks(sc, data), observer_options)
+        rows = factory.without_looks(sc, chosen(data, call.features, call.label))
+        run = _continued(session, found, origin, rows, given)
     except BaseException:
         session.close()
         raise
-
-
-class _Found(NamedTuple):
-    """What a run's folder holds of it."""
-
-    folder: Folder
-    chosen: _Restorable
-    past: Sequence[Event]
-    notes: tuple[str, ...]
-    kept_best: bool
-
-
-def _found(sc: Any, uri: str, combiner: Any, captured: Program | None) -> _Found:
-    """Read what a run continues from.
-
-    Raises
-    ------
-    CheckpointError, ConfigError, InvalidTransition
-        As in `resume`.
-    """
-    storage = Storage(sc, uri)
-    folder = Folder(storage)
-    if not folder.numbers() and (inside := summaries(map(storage.inside, storage.folders()))):
-        raise ConfigError(
-            f"{uri} holds runs: expected the folder of one, such as {inside[-1].uri}."
-        )
-    notes: dict[str, None] = {}
-    _, newest = last(folder, tell=notes.setdefault)
-    _refuse_if_active(newest.origin.run_id)
-    own = _combiner(newest, combiner)
-    chosen = _restorable(folder, partial(_program, folder, own=captured), own, notes.setdefault)
-    for note in notes:
-        logger.warning("%s", note)
-    kept_best = BEST in folder.storage.list()
-    return _Found(folder, chosen, past(folder, chosen.saved.history), tuple(notes), kept_best)
+    if call.verbose and has_view():
+        run.show()
+    return wait_or_stop(run) if call.wait else run
 
 
 def _continued(
-    session: TrainingSession,
-    found: _Found,
-    origin: Origin,
-    data: Any,
-    observer_options: ObserverOptions,
+    session: TrainingSession, found: Found, origin: Origin, data: Any, given: Mapping[str, Any]
 ) -> Run:
     """Look at what a run is given, and let it continue; parameters as in `resume`."""
-    folder, (number, saved, chosen, _) = found.folder, found.chosen
+    folder, (number, saved, settings, _) = found.folder, found.chosen
     sc, ask = session._sc, session._ask
     with announced(f"Spark, the data, or the files in {folder.storage.uri}"):
         source, held_out = ask(
             "the first rows of the data",
             partial(_data, folder, saved, data, sc, session.program.feeds),
         )
-    observer_options, unsaved = held_out_rows(observer_options, origin, held_out)
+    observer_options, unsaved = held_out_rows(_beside(given), origin, held_out)
     observer_options = observer_options.checked()
     notes = (
         *found.notes,
@@ -213,95 +170,46 @@ def _continued(
     resumed = Resumed(number, replace(saved, origin=origin), found.past, notes)
     observers = observers_of(session._factory, observer_options, source)
     if observer_options.learning_rate is not None:
-        chosen = replace(chosen, learning_rate=observers.learning_rate)
+        settings = replace(settings, learning_rate=observers.learning_rate)
     with _claimed(folder, ask) as claim:
         every = as_trigger("checkpoint_every", origin.options.every)
         checkpointer = CheckpointWriter(
             folder, origin, every, origin.options.max_checkpoints, claim, saved.history, number
         )
-        return session._resume(source, chosen, resumed, checkpointer, observers)
+        change = partial(change_resumed, wanted=as_commands(given))
+        return session._resume(source, settings, resumed, checkpointer, observers, change)
 
 
-class _Restorable(NamedTuple):
-    """A checkpoint whose state goes back into a run."""
-
-    number: int
-    saved: Checkpoint
-    settings: Settings
-    program: SavedProgram
-
-
-def _restorable(
-    folder: Folder,
-    program: Callable[[Checkpoint], SavedProgram],
-    combiner: Combiner | None,
-    tell: Tell = logger.warning,
-) -> _Restorable:
-    """Return the newest checkpoint that can be restored.
-
-    Parameters
-    ----------
-    folder : Folder
-    program : callable
-        Returns the program of a checkpoint.
-    combiner : Combiner or None
-        The user's own, for checkpoints that need one.
-    tell : callable
-        Takes a sentence on each that is passed over.
-
-    Raises
-    ------
-    TosError
-        None can; why the newest one cannot.
-    """
-    number, saved = last(folder, tell=tell)
-    while True:
-        try:
-            settings = saved.settings_with(combiner if saved.own_combiner is not None else None)
-            found = program(saved)
-            _try_out(found, saved, settings)
-            return _Restorable(number, saved, settings, found)
-        except TosError as error:
-            number, saved = one_before(folder, number, error, tell)
-
-
-def _try_out(program: SavedProgram, saved: Checkpoint, settings: Settings) -> None:
-    """Restore all of a checkpoint's state into a run that is not trained."""
-    origin = saved.origin
-    setup = TrainerSetup(
-        program.layout,
-        program.read(),
-        settings,
-        updater=lambda: factory.load_updater(program.export(origin.columns)),
-        archive=lambda: program.export(origin.columns),
-    )
-    trial = Coordinator(
-        origin.run_id,
-        saved.strategy.trainer(setup),
-        settings,
-        publish=lambda event: None,
-        locate=lambda task: ("", ""),
-        on_failure=lambda: None,
-    )
-    trial.restore(saved.progress)
+def _beside(given: Mapping[str, Any]) -> ObserverOptions:
+    """Return what a user has beside a run that continues."""
+    call, options = pick(CallOptions, given), ObserverOptions(**subset(ObserverOptions, given))
+    sinks = with_line(tuple(options.sinks), call.verbose and not has_view())
+    rows = like(options.validation_data, call.features, call.label)
+    return replace(options, validation_data=rows, sinks=sinks)
 
 
 def _session(
-    spark: Any, found: _Found, origin: Origin, server_host: str | None, server_port: int | None
+    spark: Any,
+    found: Found,
+    origin: Origin,
+    given: Mapping[str, Any],
+    address: tuple[str | None, int | None],
 ) -> TrainingSession:
     """Return the session of a run that continues."""
-    chosen = found.chosen.settings
-    own = chosen.strategy.shown()
+    settings = found.chosen.settings
+    own = settings.strategy.shown()
+    measured = given.get("sync_interval") == AUTO
+    host, port = address
     return TrainingSession(
         spark,
         found.chosen.program,
         strategy=found.chosen.saved.strategy,
         combiner=own.get("combiner"),
-        sync_interval=chosen.sync_interval,
-        sync=chosen.sync,
+        sync_interval=AUTO if measured else settings.sync_interval,
+        sync=settings.sync,
         codec=own.get("codec", SessionOptions.codec),
-        server_host=server_host,
-        server_port=server_port,
+        server_host=host,
+        server_port=port,
         checkpoint_dir=found.folder.storage.uri,
         **{name: getattr(origin.session, name) for name in SESSION},
     )
@@ -319,17 +227,13 @@ def _claimed(folder: Folder, ask: Asking) -> Iterator[Claim]:
         raise
 
 
-def _refuse_if_active(run_id: str) -> None:
-    active = active_run(run_id)
-    if active is not None:
-        raise InvalidTransition(
-            active.state, "resume it from a checkpoint", f"{run_id} trains in this process."
-        )
-
-
 def _origin(saved: Checkpoint, given: Mapping[str, Any]) -> Origin:
     """Return what the run is asked to do from now on: None leaves an option as it was."""
-    options = replace(saved.origin.options, **subset(RunOptions, given)).checked()
+    of_run = {n: v for n, v in subset(RunOptions, given).items() if n not in COMMANDED}
+    of_session = {n: v for n, v in subset(SessionOptions, given).items() if n not in COMMANDED}
+    options = replace(saved.origin.options, **of_run).checked()
+    require_apart(saved.strategy, options)
+    require_dealt(saved.strategy.sampling, options)
     if saved.progress.reached.epoch >= options.epochs:
         raise InvalidTransition(
             "finished",
@@ -337,44 +241,8 @@ def _origin(saved: Checkpoint, given: Mapping[str, Any]) -> Origin:
             f"{saved.progress.reached.epoch} epochs are done, of {options.epochs}. To continue, "
             "give more: epochs=...",
         )
-    return replace(saved.origin, options=options)
-
-
-def _combiner(saved: Checkpoint, given: Any) -> Combiner | None:
-    if given is None:
-        if saved.own_combiner is not None:
-            # It says which one to give: no older checkpoint stands in for that.
-            saved.settings_with()
-        return None
-    combiner = as_combiner(given)
-    if saved.settings.shown.get("combiner") is None:
-        raise ConfigError(
-            f"combiner: expected none, since the run's strategy has none; got {combiner!r}. Leave "
-            "it out."
-        )
-    if combiner.name != saved.own_combiner:
-        raise ConfigError(
-            f"combiner: the run continues with the one that it has, "
-            f"{saved.settings.shown.get('combiner')}; got "
-            f"{combiner!r}. Change it afterwards, by run.swap_combiner(...), or with 'allreduce' "
-            "by run.swap_strategy('allreduce:parameters/10', combiner=...)."
-        )
-    return combiner
-
-
-def _program(folder: Folder, saved: Checkpoint, own: Program | None) -> SavedProgram:
-    own_name = program_name(saved.origin.program)
-    name = own_name if own_name in folder.storage.list() else PROGRAM
-    content = folder.storage.read(name)
-    if digest_of(content) != saved.origin.program:
-        raise CheckpointError(
-            f"{folder.storage.uri}/{name} is damaged: expected the program that the run was "
-            "started with. Put a copy of it there."
-        )
-    with temporary.directory("tos-resume-") as directory:
-        archive = Path(directory, PROGRAM)
-        archive.write_bytes(content)
-        return SavedProgram(archive, saved.origin.columns, own, saved.origin.rate)
+    session = replace(saved.origin.session, **of_session)
+    return replace(saved.origin, options=options, session=session)
 
 
 def _data(

@@ -130,20 +130,18 @@ class SavedRun(RunSummary):
 
         return figure(self._told())
 
-    @offers(RESUMABLE.values())
+    @offers(RESUMABLE.values(), aliases=True)
     def resume(
         self,
         data: Any = None,
         *,
         spark: Any = None,
         program: Any = None,
-        combiner: Any = None,
         shards: int | None = None,
         **options: Any,
     ) -> Run:
         """Continue the run. Parameters are those of `tos_notebook.resume`."""
-        own = {"program": program, "combiner": combiner, "shards": shards}
-        return resume(self.uri, data, spark=spark, **own, **options)
+        return resume(self.uri, data, spark=spark, program=program, shards=shards, **options)
 
     def _told(self) -> History:
         history = History()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import atexit
-import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -23,8 +23,8 @@ from ..coordination.server import RunServer
 from ..coordination.settings import Settings
 from ..data.chosen import chosen, like
 from ..errors import CaptureError, InvalidTransition, SessionClosed, TosError
+from ..program.capture import capture
 from ..program.export.base import Program
-from ..telemetry.progress import ProgressLine
 from ..transport.auth import new_secret
 from .checkpoint.writer import CheckpointWriter
 from .factory import RunFactory, asking, runs
@@ -36,18 +36,26 @@ from .launching import (
     refuse_without_state,
     require_directory,
     resumed_request,
+    saved_often,
+    weighted,
 )
+from .lifecycle import Lifecycle
 from .observers.build import Observers
 from .observers.interval import IntervalChooser
 from .observers.same_model import SameModel, trains
 from .options import (
+    OPTIONS,
+    CallOptions,
+    CheckedOptions,
     ObserverOptions,
     RunOptions,
     SessionOptions,
     documents,
+    for_one_run,
     offers,
     options_of,
     pick,
+    subset,
     takes,
 )
 from .options.arguments import SessionArguments, StartArguments
@@ -55,10 +63,15 @@ from .options.elsewhere import of_session, of_start
 from .parts import Resumed
 from .run import Run
 from .run_request import RunRequest
-from .swapping import renew
+from .shown import wait_or_stop, with_line
 from .unbuilt import build, is_unbuilt
 
-_STARTED = options_of(RunOptions, ObserverOptions)
+_WAITING = {
+    **OPTIONS,
+    **{n: each.optional for n, each in options_of(SessionOptions).items()},
+    "wait": replace(OPTIONS["wait"], default=True),
+}
+"""What `TrainingSession.run` takes."""
 
 
 @documents(options_of(SessionOptions).values())
@@ -105,9 +118,11 @@ class TrainingSession:
 
     @takes(SessionArguments, of_session)
     def __init__(self, given: SessionArguments) -> None:
-        self._options = pick(SessionOptions, vars(given)).checked()
+        self._asked = pick(SessionOptions, vars(given))
+        self._options = self._asked.checked()
         self._unbuilt: Any = given.program if is_unbuilt(given.program) else None
-        known = None if self._unbuilt is not None else captured(given.program, self._options)
+        self._base = None if self._unbuilt is not None else capture(given.program)
+        known = None if self._base is None else captured(self._base, self._options)
         sc = connect(given.spark, warm_up=False).sparkContext
         self._ask = asking(sc)
         self._host = given.server_host or contact_host(sc)
@@ -145,7 +160,8 @@ class TrainingSession:
 
     @combiner.setter
     def combiner(self, value: Any) -> None:
-        self._options = replace(self._options, combiner=as_combiner(value)).checked()
+        self._asked = replace(self._asked, combiner=as_combiner(value))
+        self._options = self._asked.checked()
 
     @property
     def _factory(self) -> RunFactory:
@@ -172,7 +188,19 @@ class TrainingSession:
         if self._known is None:
             look = partial(build, self._unbuilt, self._sc, data)
             self._ask("the first rows of the data", look)
-            self._known = self._made(captured(self._unbuilt, self._options))
+            self._base = capture(self._unbuilt)
+            self._known = self._made(captured(self._base, self._options))
+
+    def _factory_for(self, options: CheckedOptions, call: CallOptions) -> RunFactory:
+        """Return what makes the next run, by options that may be for that one only."""
+        found = replace(self._factory, options=options)
+        assert self._base is not None
+        if options.strategy != self._options.strategy or call.class_weight is not None:
+            program = weighted(self._base, call.class_weight)
+            found = replace(found, program=captured(program, options))
+        if call.checkpoint_dir is not None:
+            found = replace(found, storage=Storage(self._sc, call.checkpoint_dir))
+        return found
 
     @property
     def closed(self) -> bool:
@@ -184,9 +212,12 @@ class TrainingSession:
         """Where executors reach the parameter server, as host:port."""
         return f"{self._host}:{self._server.address.port}"
 
-    @takes(StartArguments, of_start)
+    @takes(StartArguments, of_start, unset=options_of(SessionOptions))
     def start(self, given: StartArguments) -> Run:
-        """Begin to train and return at once.
+        """Begin to train and return at once, unless `wait` is true.
+
+        An option of the session that is given here counts for this run. Another strategy comes with
+        its own combiner, sync mode and sync interval, unless these are given, too.
 
         In a plain Python script, Ctrl-C cancels all of Spark's jobs by PySpark's handler. The first
         start on the main thread puts Python's own back: Ctrl-C ends a wait, and no run.
@@ -201,14 +232,10 @@ class TrainingSession:
             Hugging Face.
         epochs : int
             Passes over the data.
-        features, label : str, sequence of str, or mapping of str to str, optional
-            Columns of data, and of validation data, that are a DataFrame of Spark or pandas, as
-            `tos_notebook.columns` takes them. Without, those that inputs and labels are named as;
-            else Spark ML's ``features`` and ``label``.
 
         Raises
         ------
-        ConfigError, DataError, ShapeMismatch, UnsupportedProgram
+        ConfigError, CombinerError, CodecError, DataError, ShapeMismatch, UnsupportedProgram
             Settings, data or program do not fit; nothing was started.
         CheckpointError
             The directory cannot be written to, or the combiner's state cannot be saved.
@@ -220,29 +247,48 @@ class TrainingSession:
         SessionClosed
             The session was closed.
         """
-        options = pick(RunOptions, vars(given)).checked()
-        observer_options = pick(ObserverOptions, vars(given)).checked(options.validation_split)
-        rows = like(observer_options.validation_data, given.features, given.label)
-        observer_options = replace(observer_options, validation_data=rows)
-        own = self._options.strategy.settings(self._options.combiner, self._options.codec)
+        call = pick(CallOptions, vars(given)).checked()
+        options = saved_often(pick(RunOptions, vars(given)), call.checkpoint_dir).checked()
+        beside = pick(ObserverOptions, vars(given)).checked(options.validation_split)
+        rows = like(beside.validation_data, call.features, call.label)
+        sinks = with_line(tuple(beside.sinks), call.verbose)
+        beside = replace(beside, validation_data=rows, sinks=sinks)
+        session = for_one_run(self._asked, subset(SessionOptions, vars(given)))
+        data = partial(chosen, given.data, call.features, call.label)
+        with self._ask.patiently() if call.wait else nullcontext():
+            run = self._start(data, session, options, beside, call)
+        return wait_or_stop(run) if call.wait else run
+
+    def _start(
+        self,
+        choose: Callable[[], Any],
+        session: CheckedOptions,
+        options: RunOptions,
+        observer_options: ObserverOptions,
+        call: CallOptions,
+    ) -> Run:
+        """Begin to train; all that is given is in range."""
+        own = session.strategy.settings(session.combiner, session.codec)
         if options.every is not None:
-            require_directory(self._directory, options)
+            require_directory(call.checkpoint_dir or self._directory, options)
             own.require_saveable()
-        with self._lock, spoken(), announced(f"Spark, the data, or the files in {self._files}"):
+        files = call.checkpoint_dir or self._files
+        with self._lock, spoken(), announced(f"Spark, the data, or the files in {files}"):
             if self._closed:
                 raise SessionClosed("This session was closed; create another TrainingSession.")
             if self._run is not None:
                 refuse_if_active(self._run)
-            data = chosen(given.data, given.features, given.label)
+            data = choose()
             self._build(data)
-            refuse_without_state(self.program, self._options)
-            request, observers = first_request(self._factory, own, data, options, observer_options)
-            if self._options.chooses_interval:
+            factory = self._factory_for(session, call)
+            refuse_without_state(factory.program, session)
+            request, observers = first_request(factory, own, data, options, observer_options)
+            if session.chooses_interval:
                 observers = replace(observers, makers=(*observers.makers, IntervalChooser))
-            if others := [run for run in runs() if run.active and trains(run, self.program)]:
+            if others := [run for run in runs() if run.active and trains(run, factory.program)]:
                 same = partial(SameModel, others=others)
                 observers = replace(observers, makers=(*observers.makers, same))
-            return self._launch(request, observers)
+            return self._launch(factory, request, observers)
 
     def _resume(
         self,
@@ -251,40 +297,35 @@ class TrainingSession:
         resumed: Resumed,
         checkpointer: CheckpointWriter,
         observers: Observers,
+        change: Callable[[Lifecycle], object],
     ) -> Run:
         """Continue a run, as the only one of this session; see `tos_notebook.resume`."""
         self._only = True
-        request = resumed_request(self._factory, source, settings, resumed, checkpointer, observers)
-        with self._lock, announced(f"Spark, or the files in {self._factory.storage.uri}"):
-            return self._launch(request, observers)
+        factory = self._factory
+        request = resumed_request(factory, source, settings, resumed, checkpointer, observers)
+        if self._options.chooses_interval:
+            observers = replace(observers, makers=(*observers.makers, IntervalChooser))
+        with self._lock, announced(f"Spark, or the files in {factory.storage.uri}"):
+            return self._launch(factory, request, observers, change)
 
-    @offers([each for name, each in _STARTED.items() if name != "epochs"])
-    def run(
-        self,
-        data: Any,
-        epochs: int = 1,
-        *,
-        features: Any = None,
-        label: Any = None,
-        verbose: bool = False,
-        **options: Any,
-    ) -> Run:
+    @offers([each for each in _WAITING.values() if each.name != "epochs"])
+    def run(self, data: Any, epochs: int = 1, **options: Any) -> Run:
         """Train and wait for the end; an interrupt stops the run and keeps the weights.
 
-        With `verbose` a line of text says how far the run is.
-        Other parameters and errors are those of `start` and `Run.wait`.
+        Parameters and errors are those of `start` and `Run.wait`.
         """
-        if verbose:
-            sinks = _STARTED["sinks"].checked(options.get("sinks", ()))
-            options["sinks"] = (*sinks, ProgressLine(sys.stdout))
-        with self._ask.patiently():
-            run = self.start(data, epochs, features=features, label=label, **options)
-        return wait_or_stop(run)
+        return TrainingSession.start(self, data, epochs, **{"wait": True, **options})
 
-    def _launch(self, request: RunRequest, observers: Observers) -> Run:
+    def _launch(
+        self,
+        factory: RunFactory,
+        request: RunRequest,
+        observers: Observers,
+        first: Callable[[Lifecycle], object] = lambda run: None,
+    ) -> Run:
         spare_jobs()
-        self._run = run = self._factory.make(request, self._on_end)
-        run.lifecycle.begin(run, observers.makers, partial(renew, run.lifecycle))
+        self._run = run = factory.make(request, self._on_end)
+        run.lifecycle.begin(run, observers.makers, partial(first, run.lifecycle))
         return run
 
     def _on_end(self) -> None:
@@ -355,14 +396,4 @@ def train_once(
         return session.start(data, **options)
     except BaseException:
         session.close()
-        raise
-
-
-def wait_or_stop(run: Run) -> Run:
-    """Wait for a run's end; an interrupt stops it and keeps the weights."""
-    try:
-        return run.wait()
-    except KeyboardInterrupt:
-        if run.active:
-            run.stop()
         raise

@@ -49,6 +49,7 @@ def run_status(run: Lifecycle) -> RunStatus:
         parts.history.links(),
         run.advisor.advice(run.strategy, run.epochs.source),
         tuple(parts.training.shards) if run.active else (),
+        run.left_out,
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.support.threads import LIMIT
 from tests.unit.worker.support import counting_training, finish, join, of, push
 from tos_notebook.coordination.membership import Doing, Member
-from tos_notebook.coordination.watchdog import JOB, Facts, Phase, Watchdog, held, waits
+from tos_notebook.coordination.watchdog import JOB, Facts, Phase, Watchdog, held, is_queued, waits
 from tos_notebook.events import Event, Stalled, StallEnded
 from tos_notebook.steering.machine import Command
 from tos_notebook.wire.messages import Poll
@@ -109,6 +109,11 @@ def test_a_run_whose_slots_another_holds_says_so_at_once() -> None:
     # What it is, and each way to give it room.
     assert all(word in wait.known for word in ("queued", "stop another run", "repartition"))
     assert said(facts(held=text), 0.0) == []
+
+
+def test_a_run_without_a_job_is_queued_from_its_beginning() -> None:
+    (wait,) = waits(facts(held="run 1 holds it", state="starting", phase="x"), 0.0, PATIENCE)
+    assert is_queued("starting", [wait.cause])
 
 
 def test_a_job_that_goes_on_behind_its_last_partition_is_named() -> None:

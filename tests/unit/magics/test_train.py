@@ -36,14 +36,14 @@ def test_options_reach_session_and_run(cells: Cells, engine: Engine) -> None:
     }  # fmt: skip
     assert session.data is cells.space["train"]
     validation = session.started.pop("validation_data")
-    assert session.started.pop("sinks") == []
+    assert session.started.pop("sinks") == ()
     assert validation[0] is cells.space["x"]
     assert validation[1] is cells.space["y"]
     assert session.epochs == 3
     assert session.started == {
         "repartition_every": 2, "partitions": 6, "seed": 7, "shuffle": False,
         "stall_timeout": 20.0, "name": "mine",
-        "worker_timeout": 900.0, "partitioner": None,
+        "worker_timeout": 900.0,
     }  # fmt: skip
     assert cells.space["mine"] is engine.runs[0]
     assert engine.shown == engine.runs
@@ -449,10 +449,34 @@ def test_a_variable_may_hold_the_partitioner(cells: Cells, engine: Engine) -> No
     assert "--partitioner: expected the name of a variable of this notebook, got 'mien'" in text
 
 
-@pytest.mark.parametrize("name", ["class-weight", "sample-weight"])
-def test_weights_of_classes_and_rows_are_answered_with_capture(
-    cells: Cells, engine: Engine, name: str
-) -> None:
-    text = cells.fails(f"%tos_train --model program --data train --{name} w")
-    assert f"unknown option --{name}. Capture the model with it" in text
+def test_weights_of_rows_are_answered_with_capture(cells: Cells, engine: Engine) -> None:
+    text = cells.fails("%tos_train --model program --data train --sample-weight w")
+    assert "unknown option --sample-weight. Capture the model with it" in text
     assert "tos.capture(model, " in text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("0:1,x:2", "--class-weight: expected weights by class, such as 0:1,1:5"),
+        ("wieghts", "--class-weight: expected the name of a variable"),
+        ("0:-1", "--class-weight: expected weights of at least 0 by class"),
+    ],
+)
+def test_weights_of_classes_that_cannot_be_read_are_refused(
+    cells: Cells, engine: Engine, monkeypatch: pytest.MonkeyPatch, text: str, said: str
+) -> None:
+    monkeypatch.delattr("tos_notebook.magics.connect.Connection.ensure")
+    assert said in cells.fails(f"{LINE} --class-weight {text}")
+    assert not engine.sessions
+
+
+def test_weights_of_classes_are_a_variable_or_written(
+    cells: Cells, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tos_notebook.training.beforehand.weighted", lambda made, weights: made)
+    cells.space["weights"] = {0: 2.0}
+    cells(f"{LINE} --class-weight weights -o first")
+    cells(f"{LINE} --class-weight 0:1,1:5 -o second")
+    given = [session.started["class_weight"] for session in engine.sessions]
+    assert given == [{0: 2.0}, {0: 1.0, 1: 5.0}]

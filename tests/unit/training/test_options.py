@@ -30,9 +30,12 @@ from tos_notebook.training.options import (
     KINDS,
     OPTIONS,
     RESUMABLE,
+    CallOptions,
     ObserverOptions,
+    Option,
     RunOptions,
     SessionOptions,
+    options_of,
     pick,
 )
 from tos_notebook.training.run import Run
@@ -46,34 +49,37 @@ PLACES = {
     "program",
     "server_host",
     "server_port",
-    "checkpoint_dir",
-    "features",
-    "label",
 }
 """Parameters that say where and on what, not how."""
 
 
 DEFAULTS = {name: option.default for name, option in OPTIONS.items()}
 
+OVERRIDES = {name: each.optional for name, each in options_of(SessionOptions).items()}
+"""Those of a session in a run: without, the session's own."""
+
 
 @pytest.mark.parametrize(
-    ("function", "kinds"),
+    ("function", "options"),
     [
-        (TrainingSession, (SessionOptions,)),
-        (TrainingSession.start, (RunOptions, ObserverOptions)),
+        (TrainingSession, options_of(SessionOptions)),
+        (TrainingSession.start, OPTIONS | OVERRIDES),
     ],
 )
-def test_parameters_are_the_options(function: Callable[..., Any], kinds: tuple[Any, ...]) -> None:
+def test_parameters_are_the_options(
+    function: Callable[..., Any], options: dict[str, Option]
+) -> None:
     """What Shift-Tab shows: name, type, default and text of each, and the types as objects."""
     found = inspect.signature(function).parameters
-    expected = {f.name: (f.default, f.type) for kind in kinds for f in fields(kind)}
-    assert {n: (p.default, p.annotation) for n, p in found.items() if n not in PLACES} == expected
+    expected = {n: (each.default, each.annotation) for n, each in options.items()}
+    places = PLACES if function is not TrainingSession else {*PLACES, "checkpoint_dir"}
+    assert {n: (p.default, p.annotation) for n, p in found.items() if n not in places} == expected
     by_keyword = {n for n, p in found.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
     assert expected.keys() - by_keyword <= {"epochs"}
     hints = get_type_hints(function.__init__ if isinstance(function, type) else function)
     assert found.keys() <= {"self", *hints}
     for name in expected:
-        assert f"{name} : {OPTIONS[name].takes}" in (inspect.getdoc(function) or "")
+        assert f"{name} : {options[name].takes}" in (inspect.getdoc(function) or "")
 
 
 @pytest.mark.parametrize(
@@ -163,7 +169,8 @@ def test_an_estimator_has_the_defaults() -> None:
 
 def test_the_magics_have_the_defaults() -> None:
     traits = TosMagics.class_traits(config=True)
-    shared = (traits.keys() & DEFAULTS.keys()) - {"validation_data", "checkpoint_every"}
+    texts = {"validation_data", "checkpoint_dir", "checkpoint_every"}
+    shared = (traits.keys() & DEFAULTS.keys()) - texts
     assert {n: traits[n].default_value for n in shared} == {n: DEFAULTS[n] for n in shared}
     own = {
         "data",
@@ -176,12 +183,12 @@ def test_the_magics_have_the_defaults() -> None:
     assert shared == traits.keys() - own
 
 
-def test_the_magics_have_a_flag_for_each_option_but_those_that_are_objects() -> None:
+def test_the_magics_have_a_flag_for_each_option() -> None:
     flags = {name: f"--{name.replace('_', '-')}" for name in OPTIONS}
     train, resumed = (set(PARSERS[name].flags) for name in ("tos_train", "tos_resume"))
     left_out = {name for name, flag in flags.items() if flag not in train}
-    assert left_out == {"sinks"}
-    assert {name for name in RESUMABLE if flags[name] not in resumed} == {"sinks"}
+    assert left_out == set()
+    assert {name for name in RESUMABLE if flags[name] not in resumed} == set()
 
 
 def test_a_checkpoint_has_all_that_a_run_was_asked_for() -> None:
@@ -195,7 +202,7 @@ def test_a_checkpoint_has_all_that_a_run_was_asked_for() -> None:
     columns = (("float32", (2,)),)
     begun = Origin("run-1", session, run, {}, 2, columns, 4, True, "0" * 32, 1.5)
     assert Origin.from_json(begun.to_json()) == begun
-    unsaved = OPTIONS.keys() - begun.asked.keys() - {f.name for f in fields(ObserverOptions)}
+    unsaved = OPTIONS.keys() - begun.asked.keys() - options_of(ObserverOptions, CallOptions).keys()
     of_settings = {"strategy", "combiner", "sync_interval", "sync", "codec"}
     assert unsaved == of_settings | {"partitions", "partitioner"}
 
@@ -277,15 +284,10 @@ def test_what_is_out_of_range_is_refused(options: Any, message: str) -> None:
     [
         ({"epoch": 3}, "unknown option 'epoch'. Did you mean epochs?"),
         ({"xyz": 3}, "help(resume) says what it takes."),
-        (
-            {"batchsize": 4},
-            "resume: unknown option 'batchsize'. Did you mean batch_size? A resumed run keeps the "
-            "one that it has.",
-        ),
-        ({"verbose": False}, "resume returns at once, and shows nothing: leave it out. run.show()"),
-        ({"wait": True}, "resume returns at once, and shows nothing: call run.wait() on what"),
-        ({"seed": 3}, "seed: a resumed run keeps the one that it has; leave it out"),
-        ({"sync_interval": 3}, "sync_interval: a resumed run keeps"),
+        ({"batchsize": 4}, "resume: unknown option 'batchsize'. Did you mean batch_size?"),
+        ({"wait": 3}, "wait: expected True or False, got 3"),
+        ({"seed": 3}, "seed: a resumed run keeps the one that it has, by which its rows have"),
+        ({"sync_interval": 0}, "sync_interval: expected a whole number of at least 1"),
         ({"validation_every": "soon"}, "validation_every: expected a time"),
     ],
 )
@@ -298,7 +300,7 @@ def test_a_resumed_run_takes_some_options(given: dict[str, Any], message: str) -
 
 def test_completion_finds_options_by_name() -> None:
     started = inspect.signature(TrainingSession.start).parameters.keys()
-    assert inspect.signature(TrainingSession.run).parameters.keys() == started | {"verbose"}
+    assert inspect.signature(TrainingSession.run).parameters.keys() == started
     assert "validation_data" in inspect.signature(tos.fit).parameters
     saved = inspect.signature(SavedRun.resume).parameters
     assert {*RESUMABLE, "data", "spark", "program", "combiner"} <= saved.keys()
@@ -308,9 +310,9 @@ def test_completion_finds_options_by_name() -> None:
 def test_what_a_resumed_run_takes_is_told() -> None:
     text, parameters = inspect.getdoc(tos.resume) or "", inspect.signature(tos.resume).parameters
     assert [name for name in RESUMABLE if f"\n{name} : " not in text] == []
+    left_as_it_was = options_of(SessionOptions, RunOptions)
     assert {name: parameters[name].default for name in RESUMABLE} == {
-        name: None if name in {f.name for f in fields(RunOptions)} else DEFAULTS[name]
-        for name in RESUMABLE
+        name: None if name in left_as_it_was else DEFAULTS[name] for name in RESUMABLE
     }
 
 
@@ -370,10 +372,12 @@ def test_an_option_out_of_range_is_named_as_it_was_given(name: str) -> None:
             call()
 
 
-@pytest.mark.parametrize("name", ["partitions", "num_workers", "codec", "compression"])
-def test_a_resumed_run_keeps_an_option_by_whatever_name_it_is_given(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"{name}: a resumed run keeps the one that it has"):
-        tos.resume("hdfs:///runs/one", **{name: 2})
+@pytest.mark.parametrize("name", ["partitions", "num_workers"])
+def test_a_resumed_run_takes_an_option_by_whatever_name_it_is_given(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{name}: expected a whole number of at least 1, got 0"):
+        tos.resume("hdfs:///runs/one", **{name: 0})
+    with pytest.raises(ConfigError, match="num_workers: expected it or partitions"):
+        tos.resume("hdfs:///runs/one", partitions=2, num_workers=2)
 
 
 @pytest.mark.parametrize(
@@ -424,21 +428,10 @@ def test_fit_refuses_options_before_spark_starts(
     ("call", "message"),
     [
         (
-            lambda: TrainingSession.start(None, None, combiner="easgd"),
-            "TrainingSession.start: unknown option 'combiner'. It "
+            lambda: TrainingSession.start(None, None, server_port=1),
+            "TrainingSession.start: unknown option 'server_port'. It "
             "belongs to the session: TrainingSession(..., "
-            "combiner=...), or run.set(combiner=...) while it trains.",
-        ),
-        (
-            lambda: TrainingSession.start(None, None, batch_size=20),
-            "TrainingSession.start: unknown option 'batch_size'. It "
-            "belongs to the session: TrainingSession(..., "
-            "batch_size=...).",
-        ),
-        (
-            lambda: TrainingSession.start(None, None, verbose=True),
-            "TrainingSession.start: unknown option 'verbose'. It is an option of tos.fit. Here: "
-            "session.run(..., verbose=True), run.show() in a notebook, or sinks=[...].",
+            "server_port=...).",
         ),
         (
             lambda: TrainingSession(None, None, num_workers=2),
@@ -447,15 +440,21 @@ def test_fit_refuses_options_before_spark_starts(
             "or tos.fit(...).",
         ),
         (
-            lambda: tos.resume("file:///none", sync="bsp"),
-            "sync: a resumed run keeps the one that it has; leave it out. run.set(sync=...) "
-            "changes it while it trains.",
+            lambda: tos.resume("file:///none", batch_size=20),
+            "batch_size: a resumed run keeps the one that it has, in which its batches are "
+            "counted. To train on with another, start a run with its parameters: "
+            "tos.resume(uri, program=model).stop(), then tos.fit(model, data, batch_size=...).",
         ),
         (
-            lambda: tos.resume("file:///none", wait=True),
-            "resume: unknown option 'wait'. It "
-            "is an option of tos.fit. resume returns at once, and shows nothing: call run.wait() "
-            "on what it returns.",
+            lambda: tos.resume("file:///none", checkpoint_dir="hdfs:///other"),
+            "checkpoint_dir: a resumed run keeps the one that it has, where further checkpoints "
+            "go. To train on with another, start a run with its parameters: "
+            "tos.resume(uri, program=model).stop(), then tos.fit(model, data, checkpoint_dir=...).",
+        ),
+        (
+            lambda: tos.resume("file:///none", optimizer="adam"),
+            "resume: unknown option 'optimizer'. It "
+            "belongs to the model: model.compile(optimizer=...).",
         ),
         (
             lambda: tos.fit(None, (), optimizer="adam"),

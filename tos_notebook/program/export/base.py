@@ -106,6 +106,26 @@ class Program(Predictor):
             "strategy='allreduce'."
         )
 
+    def weighted(self, class_weight: Mapping[int, float]) -> Program:
+        """Return the program of the same model in whose loss classes count differently.
+
+        Parameters
+        ----------
+        class_weight : mapping of int to float
+            By class, from 0; those that are not named count 1.
+
+        Raises
+        ------
+        ConfigError
+            It is no Keras model.
+        CaptureError
+            The model has no such classes, or several outputs.
+        """
+        raise ConfigError(
+            f"class_weight: expected a Keras model with it, got a {self.kind} program. Let the "
+            "rows of each class count in its own loss."
+        )
+
     @property
     def rows_of_batch(self) -> int | None:
         """How many rows every batch must have; None for any number."""
@@ -282,6 +302,10 @@ class Program(Predictor):
     def measured_names(self, trained: tuple[str, ...]) -> tuple[str, ...] | None:
         """Return what `evaluate` gives where a training step gives `trained`; None if unknown."""
         return trained
+
+    def expected_names(self) -> tuple[str, ...] | None:
+        """Return what a training step gives, as far as that is known before it is traced."""
+        return None
 
     def measured(self, sums: Sequence[Array]) -> Mapping[str, float]:
         """Return loss and metrics of the sums over all rows.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Real
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from ...errors import CaptureError
+from ...common.checks import class_weights
+from ...errors import CaptureError, ConfigError
 
 
 class ClassWeights:
@@ -39,12 +39,10 @@ class ClassWeights:
                 f"class_weight: expected a model with one label, got {labels}. Give each row a "
                 "weight instead: weights=True."
             )
-        known = isinstance(weights, Mapping) and bool(weights)
-        if not known or not all(_fits(*each) for each in weights.items()):
-            raise CaptureError(
-                "class_weight: expected weights of at least 0 by class, from 0, such as "
-                f"{{0: 1.0, 1: 5.0}}; got {weights!r:.80}."
-            )
+        try:
+            class_weights("class_weight", weights)
+        except ConfigError as error:
+            raise CaptureError(str(error)) from None
         if classes is not None and max(weights) >= classes:
             raise CaptureError(
                 f"class_weight: expected classes from 0 to {classes - 1}, which the model's output "
@@ -67,9 +65,3 @@ class ClassWeights:
             classes = tf.cast(tf.reshape(labels, [-1]), tf.int64)
         named = (classes >= 0) & (classes < len(self._table))
         return tf.where(named, tf.gather(self._table, tf.where(named, classes, 0)), 1.0)
-
-
-def _fits(label: Any, weight: Any) -> bool:
-    """Return whether they are the number of a class, and a weight."""
-    numbers = isinstance(label, Real) and isinstance(weight, Real)
-    return numbers and int(label) == label and label >= 0 and weight >= 0

@@ -108,12 +108,18 @@ class KerasProgram(Program):
         self.optimizer_state = tuple(v.path for v in self._state)
         self._fields = Fields(model, labels, weights, class_weight, preprocess)
         self._preprocess, self._class_weight = preprocess, class_weight
+        self._captured = labels, weights
         self._measuring = Measuring(model, self._fields.batch)
 
     @property
     def feeds(self) -> tuple[FeedSpec, ...]:  # type: ignore[override]
         """See `Program.feeds`."""
         return self._fields.all
+
+    def weighted(self, class_weight: Mapping[int, float]) -> Program:
+        """See `Program.weighted`."""
+        labels, weights = self._captured
+        return KerasProgram(self._model, labels, weights, class_weight, self._preprocess)
 
     def expect_classes(self, count: int) -> None:
         """Let labels be checked to be whole numbers from 0 to `count` - 1."""
@@ -358,6 +364,10 @@ class KerasProgram(Program):
     def measured_names(self, trained: tuple[str, ...]) -> tuple[str, ...] | None:
         """See `Program.measured_names`: steps of the user's own return what they like."""
         return None if structure.has_own_values(self._model) else trained
+
+    def expected_names(self) -> tuple[str, ...] | None:
+        """See `Program.expected_names`: what the model was compiled with."""
+        return structure.compiled_names(self._model)
 
     def measured(self, sums: Sequence[Array]) -> Mapping[str, float]:
         """See `Program.measured`."""

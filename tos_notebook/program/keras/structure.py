@@ -271,6 +271,26 @@ def has_own_values(model: Any) -> bool:
     return any(getattr(type(model), name) is not getattr(keras.Model, name) for name in names)
 
 
+def compiled_names(model: Any) -> tuple[str, ...] | None:
+    """Return the names of a model's loss and metrics, as it was compiled; None if unknown.
+
+    Keras names those of several outputs, weighted ones, and those of layers, when it has seen rows.
+    """
+    compiled = getattr(model, "_compile_metrics", None)
+    given = getattr(compiled, "_user_metrics", None) or ()
+    apart = (compiled, getattr(model, "_loss_tracker", None))
+    others = [m for m in model.metrics if m not in (*apart, *getattr(compiled, "metrics", ()))]
+    outputs = outputs_of(model)
+    single = outputs is not None and len(leaves(outputs)) == 1 and isinstance(given, list | tuple)
+    weighted = getattr(compiled, "_user_weighted_metrics", None)
+    if has_own_values(model) or others or weighted or not single:
+        return None
+    names = [getattr(m, "name", getattr(m, "__name__", m)) for m in given]
+    if not all(isinstance(name, str) for name in names) or len({*names}) < len(names):
+        return None
+    return ("loss", *names)
+
+
 def check_model(model: Any) -> None:
     """Refuse a model that cannot be trained elsewhere as it is.
 

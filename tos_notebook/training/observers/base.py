@@ -79,6 +79,11 @@ class Observer(ABC):
         return False
 
     @property
+    def left_out(self) -> int:
+        """How many evaluations of the validation data were due and left out."""
+        return 0
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What has gone wrong, for `Run.status`."""
         return self._notes

@@ -232,12 +232,19 @@ class Validator(Observer):
         self._asked_at: float | None = None
         # Samples trained when anybody evaluated last.
         self._known = -1
+        # The one counts on the thread that tells events, the other on the own one.
+        self._passed_over = self._read_before = 0
         self._executor = SerialExecutor("tos-validation", 1)
 
     @property
     def validates(self) -> bool:
         """See `Observer.validates`."""
         return True
+
+    @property
+    def left_out(self) -> int:
+        """See `Observer.left_out`."""
+        return self._passed_over + self._read_before
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -293,7 +300,7 @@ class Validator(Observer):
         return due
 
     def _ask(self, epoch: int) -> None:
-        self._executor.clear()
+        self._passed_over += self._executor.clear()
         self._executor.put(functools.partial(self._evaluate_asked, epoch))
 
     def _evaluate_asked(self, epoch: int) -> None:
@@ -301,6 +308,8 @@ class Validator(Observer):
         found = self._evaluation
         if found.told < epoch or found.samples > found.evaluated:
             found(epoch)
+        else:
+            self._read_before += 1
 
     def _evaluate_trained(self) -> None:
         """Evaluate the center after the last milestone, unless callbacks have done so."""

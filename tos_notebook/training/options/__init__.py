@@ -1,7 +1,7 @@
 """The options of sessions and runs: names, defaults, checks, and help for each.
 
-`TrainingSession`, its `start`, `tos_notebook.resume`, `TensorEstimator` and the magics make their
-parameters, flags and help of these fields. A new option is a field here.
+`tos_notebook.fit`, `TrainingSession`, its `start`, `tos_notebook.resume`, `TensorEstimator` and the
+magics make their parameters, flags and help of these fields. A new option is a field here.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, TypeVar
 
-from ...common.checks import did_you_mean, refuse_unknown
+from ...common.checks import refuse_unknown
 from ...errors import ConfigError
-from .elsewhere import changed_later, is_kept, of_resume
+from .call import CallOptions
+from .elsewhere import in_words
 from .observers import ObserverOptions
 from .option import (
     Check,
@@ -26,13 +27,14 @@ from .option import (
     takes,
 )
 from .run import RunOptions
-from .session import AUTO, CheckedOptions, SessionOptions
+from .session import AUTO, CheckedOptions, SessionOptions, for_one_run
 
 __all__ = [
     "AUTO",
     "KINDS",
     "OPTIONS",
     "RESUMABLE",
+    "CallOptions",
     "Check",
     "CheckedOptions",
     "ObserverOptions",
@@ -42,27 +44,30 @@ __all__ = [
     "also_named",
     "by_own_name",
     "documents",
+    "for_one_run",
+    "for_resume",
     "in_range",
+    "named",
     "offers",
     "options_of",
     "pick",
-    "require_resumable",
     "subset",
     "takes",
 ]
 
-Options = TypeVar("Options", SessionOptions, RunOptions, ObserverOptions)
+Options = TypeVar("Options", SessionOptions, RunOptions, ObserverOptions, CallOptions)
 
-KINDS = (SessionOptions, RunOptions, ObserverOptions)
+KINDS = (SessionOptions, RunOptions, ObserverOptions, CallOptions)
 
 OPTIONS = options_of(*KINDS)
-"""What is said of each option, by its name."""
+"""What is said of each option, by its name: the one list of them."""
 
 RESUMABLE = {
-    **{n: each.optional for n, each in options_of(RunOptions).items() if not each.lasts},
-    **options_of(ObserverOptions),
+    n: each.optional if n in options_of(SessionOptions, RunOptions) else each
+    for n, each in OPTIONS.items()
+    if not each.kept
 }
-"""What a run may be given when it is resumed: without, it does what it was asked before."""
+"""What may be another one when a run is resumed: without, it does what it was asked before."""
 
 
 def pick(kind: type[Options], given: Mapping[str, Any]) -> Options:
@@ -76,31 +81,47 @@ def subset(kind: type[Options], given: Mapping[str, Any], none: bool = False) ->
     return {name: value for name, value in found.items() if none or value is not None}
 
 
-def require_resumable(given: Mapping[str, Any]) -> None:
-    """Refuse what a resumed run cannot be given, before anything is read.
+def named(what: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options, each by its own name and not by its alias; refuse what is none.
+
+    Parameters
+    ----------
+    what : str
+        What is given them.
+    given : mapping of str
+
+    Raises
+    ------
+    ConfigError
+        There is none of a name, or one is given by both of its names.
+    """
+    found = by_own_name(OPTIONS.values(), given)
+    refuse_unknown(what, found, OPTIONS, in_words)
+    return found
+
+
+def for_resume(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a resumed run is to do otherwise, each by its own name, before anything is read.
 
     Raises
     ------
     ConfigError
         A run keeps the option when it is resumed, its name is unknown, or it is out of range.
     """
-    for name, value in given.items():
-        if name not in RESUMABLE and is_kept(name):
+    # None leaves one as it was.
+    left = {n for n, v in given.items() if v is None and n in _ALL}
+    found = named("resume", {n: v for n, v in given.items() if n not in left})
+    for name, value in found.items():
+        option = OPTIONS[name]
+        if option.kept:
             raise ConfigError(
-                f"{name}: a resumed run keeps the one that it has; leave it out."
-                f"{changed_later(name)}"
+                f"{name}: a resumed run keeps the one that it has, {option.kept}. To train on with "
+                "another, start a run with its parameters: tos.resume(uri, program=model).stop(), "
+                f"then tos.fit(model, data, {name}=...)."
             )
-        if name not in RESUMABLE and not (of_resume(name) or did_you_mean(name, RESUMABLE)):
-            _refuse_misspelled(name)
-        refuse_unknown("resume", [name], RESUMABLE, of_resume)
-        # None leaves one as it was.
-        if value is not None:
-            RESUMABLE[name].checked(value)
+        option.checked(value)
+    return found
 
 
-def _refuse_misspelled(name: str) -> None:
-    """Refuse a name that is near one of an option which a resumed run keeps."""
-    if near := did_you_mean(name, [each for each in OPTIONS if each not in RESUMABLE]):
-        raise ConfigError(
-            f"resume: unknown option {name!r}.{near} A resumed run keeps the one that it has."
-        )
+_ALL = {*OPTIONS, *(each.alias for each in OPTIONS.values() if each.alias)}
+"""Names of options, with their other names."""

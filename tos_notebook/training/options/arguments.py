@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
+from .call import CallOptions
 from .observers import ObserverOptions
 from .run import RunOptions
-from .session import SessionOptions
+from .session import SessionFields, SessionOptions
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,6 @@ class Training:
     """What a run trains on."""
 
     data: Any
-    _: KW_ONLY
-    features: Any = None
-    label: Any = None
 
 
 # Fields of a base that is named later come first.
@@ -39,5 +37,5 @@ class SessionArguments(SessionOptions, Place):
 
 
 @dataclass(frozen=True, eq=False)
-class StartArguments(ObserverOptions, RunOptions, Training):
+class StartArguments(ObserverOptions, CallOptions, SessionFields, RunOptions, Training):
     """The parameters of `TrainingSession.start`."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ...common.checks import Function, with_known_options
-from ...steering.actions import ACTIONS
-from ...steering.machine import Command
+from .call import CallOptions
 from .observers import ObserverOptions
 from .option import options_of
 from .run import RunOptions
@@ -22,10 +21,7 @@ def _known(*kinds: type) -> dict[str, str]:
     return {n: n for n in found} | {each.alias: n for n, each in found.items() if each.alias}
 
 
-_SESSION, _RUN = _known(SessionOptions), _known(RunOptions, ObserverOptions)
-
-_SET = {*(each.name for each in ACTIONS[Command.SET].arguments), "combiner", "partitions"}
-"""What `Run.set` takes."""
+_SESSION, _RUN = _known(SessionOptions), _known(RunOptions, ObserverOptions, CallOptions)
 
 _SWAPPED: Mapping[str, str] = {
     "shards": "comes with a strategy, at the end of the epoch: "
@@ -63,26 +59,13 @@ _WORDS: Mapping[str, str] = {
     **dict.fromkeys(("staleness", "max_staleness"), 'is sync="ssp:3" here, counted in milestones.'),
     **dict.fromkeys(("features_col", "featuresCol"), "is features here, for a DataFrame."),
     **dict.fromkeys(("labels", "label_col", "labelCol"), "is label here, for a DataFrame."),
-    "class_weight": "belongs to the program: tos.capture(model, class_weight=...).",
     "weight": _WEIGHTS,
     "preprocess": "belongs to the program: tos.capture(model, preprocess=...).",
     "sample_weight": _WEIGHTS,
 }
 """What other libraries have, and what to do here."""
 
-_FIT = {
-    "wait": "session.run(...), which waits, or session.start(...), which does not",
-    "verbose": "session.run(..., verbose=True), run.show() in a notebook, or sinks=[...]",
-}
-"""What only `fit` takes, and what a session has instead."""
-
-_SHOWS = {
-    "wait": "call run.wait() on what it returns.",
-    "verbose": "leave it out. run.show() shows the run in a notebook, sinks=[...] elsewhere.",
-}
-"""What becomes of these in a run that is resumed."""
-
-_PLACE = ("spark", "program", "server_host", "server_port", "checkpoint_dir")
+_PLACE = ("spark", "program", "server_host", "server_port")
 """What only a session takes."""
 
 
@@ -95,21 +78,13 @@ def of_session(name: str) -> str:
     """Return where a name belongs that `TrainingSession` does not take."""
     if name in _RUN:
         return f"belongs to a run: session.start(data, {name}=...), or tos.fit(...)."
-    return _of_fit(name) or in_words(name)
+    return in_words(name)
 
 
 def of_start(name: str) -> str:
     """Return where a name belongs that `TrainingSession.start` does not take."""
-    if name in _SESSION or name in _PLACE:
-        later = f", or run.set({name}=...) while it trains" if _SESSION.get(name) in _SET else ""
-        return f"belongs to the session: TrainingSession(..., {name}=...){later}."
-    return _of_fit(name) or in_words(name)
-
-
-def of_resume(name: str) -> str:
-    """Return where a name belongs that `tos_notebook.resume` does not take."""
-    if name in _FIT:
-        return f"is an option of tos.fit. resume returns at once, and shows nothing: {_SHOWS[name]}"
+    if name in _PLACE:
+        return f"belongs to the session: TrainingSession(..., {name}=...)."
     return in_words(name)
 
 
@@ -137,20 +112,3 @@ def _of_evaluate(name: str) -> str:
         "belongs to the rows: evaluate(x, y, weights), after tos.capture(model, weights=True), or "
         "tos.columns(df, ..., weight=...)."
     )
-
-
-def is_kept(name: str) -> bool:
-    """Return whether a resumed run keeps an option, if none that it may be given."""
-    return name in _SESSION or name in _RUN
-
-
-def changed_later(name: str) -> str:
-    """Return how what a resumed run keeps is changed while it trains; nothing if it is not."""
-    own = _SESSION.get(name) or _RUN.get(name, "")
-    if own == "strategy":
-        return " run.swap_strategy(...) changes it while it trains."
-    return f" run.set({own}=...) changes it while it trains." if own in _SET else ""
-
-
-def _of_fit(name: str) -> str:
-    return f"is an option of tos.fit. Here: {_FIT[name]}." if name in _FIT else ""

@@ -45,8 +45,9 @@ class Option:
         The type, as a docstring has it; by default made of the annotation.
     check : callable or tuple of str, optional
         What returns the value as it is used, or raises ConfigError; or all words that it may be.
-    lasts : bool
-        Whether a run keeps its value when it is resumed.
+    kept : str
+        Why a run that is resumed keeps its value: completes "the one that it has,"; empty where it
+        may be another one.
     estimator : bool
         Whether a `TensorEstimator` has it, too.
     alias : str
@@ -60,7 +61,7 @@ class Option:
     doc: str
     takes: str
     check: Check | tuple[str, ...] | None
-    lasts: bool
+    kept: str
     estimator: bool
     alias: str
 
@@ -86,7 +87,8 @@ class Option:
     @property
     def _takes(self) -> str:
         if self.words:
-            return "{" + ", ".join(f'"{word}"' for word in self.words) + "}"
+            known = "{" + ", ".join(f'"{word}"' for word in self.words) + "}"
+            return known if self.default is not None else f"{known}, optional"
         *others, last = self.annotation.split(" | ")
         if last == "None" and self.default is None:
             *others, last = others
@@ -103,7 +105,8 @@ class Option:
     def optional(self) -> Option:
         """The same, None by default."""
         annotation = f"{self.annotation.removesuffix(' | None')} | None"
-        return replace(self, default=None, annotation=annotation)
+        takes = self.takes and f"{self.takes.removesuffix(', optional')}, optional"
+        return replace(self, default=None, annotation=annotation, takes=takes)
 
     @property
     def as_alias(self) -> Option:
@@ -133,13 +136,13 @@ def option(
     *,
     takes: str = "",
     check: Check | tuple[str, ...] | None = None,
-    lasts: bool = False,
+    kept: str = "",
     estimator: bool = False,
     alias: str = "",
 ) -> Value:
     """Return the field of an option, typed as its default; see `Option` for the parameters."""
     said = {"help": text, "doc": doc, "takes": takes, "check": check}
-    more = {"lasts": lasts, "estimator": estimator, "alias": alias}
+    more = {"kept": kept, "estimator": estimator, "alias": alias}
     made: Any = field(default=default, metadata=said | more)
     return cast(Value, made)
 
@@ -258,7 +261,9 @@ def offers(
 
 
 def takes(
-    kind: Callable[Given, Arguments], elsewhere: Callable[[str], str] = lambda name: ""
+    kind: Callable[Given, Arguments],
+    elsewhere: Callable[[str], str] = lambda name: "",
+    unset: Collection[str] = (),
 ) -> Callable[[Callable[[Owner, Arguments], Result]], Callable[Concatenate[Owner, Given], Result]]:
     """Let a method take the fields of a dataclass as parameters, and get one object of them.
 
@@ -268,9 +273,12 @@ def takes(
         The dataclass. Its constructor refuses what the method does not take, in its name.
     elsewhere : callable
         As for `refuse_unknown`.
+    unset : collection of str
+        Options that are None where they are not given: what they stand for is known elsewhere.
     """
     make: Any = kind
-    options = options_of(make).values()
+    options = [each.optional if n in unset else each for n, each in options_of(make).items()]
+    left_out = dict.fromkeys(unset)
 
     def decorate(
         method: Callable[[Owner, Arguments], Result],
@@ -282,13 +290,17 @@ def takes(
         def taking(self: Owner, /, *args: Given.args, **given: Given.kwargs) -> Result:
             named = by_own_name(options, given)
             refuse_unknown(called, named, known, elsewhere)
-            return method(self, make(*args, **named))
+            return method(self, make(*args, **left_out | named))
 
         make.__init__.__qualname__ = method.__qualname__
         result = method.__annotations__["return"]
         made: Any = taking
-        made.__signature__ = signature(make.__init__).replace(return_annotation=result)
+        shown = signature(make.__init__)
+        others = {each.name: each.parameter for each in options if each.name in unset}
+        parameters = [others.get(n, each) for n, each in shown.parameters.items()]
+        made.__signature__ = shown.replace(parameters=parameters, return_annotation=result)
         hints = {n: hint for n, hint in get_type_hints(make).items() if n != "_"}
+        hints |= {n: hints[n] | None for n in unset}
         made.__annotations__ = hints | {"return": result}
         return documents(options)(taking) if method.__doc__ else taking
 

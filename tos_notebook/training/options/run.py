@@ -64,14 +64,13 @@ class RunOptions:
         """,
         takes='bool or "partitions"',
         check=_shuffle,
-        lasts=True,
+        kept="by which its rows have their order",
     )
     repartition_every: int | None = option(
         None,
         "epochs between two random repartitions of the data",
         "Epochs between two random repartitions of all rows; never by default.",
         check=at_least_one,
-        lasts=True,
     )
     partitions: int | None = option(
         None,
@@ -82,7 +81,6 @@ class RunOptions:
         a DataFrame that is not dealt keeps its own number: another one is an error.
         """,
         check=at_least_one,
-        lasts=True,
         estimator=True,
         alias="num_workers",
     )
@@ -95,7 +93,6 @@ class RunOptions:
         """,
         takes="Partitioner or LabelPartitioner, optional",
         check=_partitioner,
-        lasts=True,
     )
     participation: float | None = option(
         None,
@@ -108,14 +105,14 @@ class RunOptions:
         belongs to it.
         """,
         check=fraction,
-        lasts=True,
+        kept="which has drawn the partitions of the present epoch",
     )
     seed: int = option(
         0,
         "of the order of rows and of repartitions",
         "Order and repartitioning are pure functions of it.",
         check=not_negative,
-        lasts=True,
+        kept="by which its rows have their order",
         estimator=True,
     )
     validation_split: float | None = option(
@@ -127,7 +124,7 @@ class RunOptions:
         others are copied; of other data each row by itself. Not for functions of datasets.
         """,
         check=share,
-        lasts=True,
+        kept="which has drawn the rows that it trains on",
     )
     stall_timeout: float = option(
         60.0,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ...codecs import Codec
@@ -54,8 +55,8 @@ def _sync(name: str, value: Any) -> SyncMode:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SessionOptions:
-    """How a session trains; see `TrainingSession`."""
+class SessionFields:
+    """The options of a session, each by itself."""
 
     strategy: str | Strategy = option(
         "ps",
@@ -121,6 +122,7 @@ class SessionOptions:
         batch size is this one times the number of workers.
         """,
         check=at_least_one,
+        kept="in which its batches are counted",
         estimator=True,
     )
     non_finite: str = option(
@@ -149,6 +151,11 @@ class SessionOptions:
         """,
         check=POLICIES,
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionOptions(SessionFields):
+    """How a session trains; see `TrainingSession`."""
 
     @property
     def _chooses(self) -> bool:
@@ -186,6 +193,37 @@ class SessionOptions:
                 "workers; got 'reset'. Leave it out."
             )
         return checked
+
+
+def for_one_run(asked: SessionOptions, wanted: Mapping[str, Any]) -> CheckedOptions:
+    """Return the options of a session with others that count for one run.
+
+    With another strategy, combiner, sync mode and sync interval are by default its own, and the
+    codec is the session's where it fits.
+
+    Parameters
+    ----------
+    asked : SessionOptions
+        As the session was given them.
+    wanted : mapping of str
+        Those to take instead, by name.
+
+    Raises
+    ------
+    ConfigError, CombinerError, CodecError
+        One is out of range, or they do not go together.
+    """
+    own = replace(asked, **wanted)
+    if "strategy" not in wanted or as_strategy(own.strategy) == as_strategy(asked.strategy):
+        return own.checked()
+    defaults = {"combiner": None, "sync": None, "sync_interval": None}
+    own = replace(own, **{n: v for n, v in defaults.items() if n not in wanted})
+    try:
+        return own.checked()
+    except ConfigError:
+        if "codec" in wanted:
+            raise
+        return replace(own, codec=SessionOptions.codec).checked()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -102,6 +102,7 @@ def test_where_epochs_are_faster_the_latest_counts(evaluation: Evaluation) -> No
     evaluation.allowed.release(2)
     evaluation.validator.finish(last=True)
     assert [e.epoch for e in evaluation.events if isinstance(e, Validated)] == [0, 3]
+    assert evaluation.validator.left_out == 2
 
 
 def test_an_evaluation_has_the_epoch_whose_weights_it_read(evaluation: Evaluation) -> None:
@@ -122,6 +123,7 @@ def test_an_evaluation_has_the_epoch_whose_weights_it_read(evaluation: Evaluatio
     bring.set()
     evaluation.validator.finish(last=True)
     assert evaluation.told() == [(1, 20)]
+    assert evaluation.validator.left_out == 1
 
 
 def test_what_this_package_says_is_logged_in_a_sentence(

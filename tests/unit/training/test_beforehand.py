@@ -1,0 +1,83 @@
+"""What a model that is built cannot be trained with is refused before Spark starts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+import pytest
+
+import tos_notebook as tos
+from tos_notebook.errors import ConfigError
+from tos_notebook.training.options import SessionOptions, for_one_run
+
+X, Y = np.zeros((4, 2), np.float32), np.zeros(4, np.int64)
+
+
+def model(*metrics: Any, **compiled: Any) -> Any:
+    made = keras.Sequential([keras.Input((2,)), keras.layers.Dense(3, activation="softmax")])
+    made.compile("sgd", "sparse_categorical_crossentropy", metrics=[*metrics], **compiled)
+    return made
+
+
+def doubled(y_true: Any, y_pred: Any) -> Any:
+    return keras.ops.mean(y_pred) * 2
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"keep_best": "val_acc:max"}, "keep_best: .* val_loss, val_accuracy; got 'val_acc'"),
+        ({"stop_when": "acuracy > 0.9"}, "stop_when: expected one of loss, accuracy, .*'acuracy'"),
+        ({"stop_when": "val_recall > 0.9"}, "stop_when: expected one of val_loss, val_accuracy;"),
+        (
+            {"callbacks": [keras.callbacks.EarlyStopping("val_acc")]},
+            r"callbacks: EarlyStopping\(monitor='val_acc'\): expected one of",
+        ),
+    ],
+)
+@pytest.mark.parametrize("validation", [{"validation_data": (X, Y)}, {"validation_split": 0.5}])
+def test_a_metric_that_the_model_was_not_compiled_with_is_refused_before_spark_starts(
+    monkeypatch: pytest.MonkeyPatch,
+    given: dict[str, Any],
+    message: str,
+    validation: dict[str, Any],
+) -> None:
+    monkeypatch.setattr("tos_notebook.surface.active_context", lambda: None)
+    monkeypatch.setattr("tos_notebook.surface.connect", lambda **_: pytest.fail("It starts."))
+    with pytest.raises(ConfigError, match=f"^{message}"):
+        tos.fit(model("accuracy"), (X, Y), verbose=False, **given, **validation)
+
+
+@pytest.mark.parametrize(
+    ("metrics", "names"),
+    [
+        ((), ("loss",)),
+        (("acc", doubled), ("loss", "acc", "doubled")),
+        ((keras.metrics.SparseCategoricalAccuracy(name="off"),), ("loss", "off")),
+        (("mse", "mse"), None),
+    ],
+)
+def test_names_are_those_that_keras_gives(metrics: tuple[Any, ...], names: Any) -> None:
+    made = model(*metrics)
+    assert tos.capture(made).expected_names() == names
+    if names is not None:
+        made.evaluate(X, Y, verbose=0)
+        assert tuple(made.get_metrics_result()) == names
+        assert tos.capture(made).expected_names() == names
+
+
+def test_names_that_only_keras_makes_are_not_guessed() -> None:
+    assert tos.capture(model("acc", weighted_metrics=["acc"])).expected_names() is None
+
+
+def test_an_option_of_one_run_replaces_the_sessions() -> None:
+    asked = SessionOptions(combiner="easgd", sync="ssp:3", codec="int8", batch_size=7)
+    found = for_one_run(asked, {"batch_size": 9, "sync_interval": 4})
+    assert (found.batch_size, found.sync_interval, found.combiner.name) == (9, 4, "easgd")
+    other = for_one_run(asked, {"strategy": "allreduce"})
+    assert (str(other.sync), other.combiner, str(other.codec)) == ("bsp", None, "int8")
+    assert for_one_run(asked, {"strategy": "ps"}).combiner.name == "easgd"
+    with pytest.raises(ConfigError, match="combiner"):
+        for_one_run(asked, {"strategy": "allreduce", "combiner": "easgd"})
