@@ -176,7 +176,7 @@ def test_a_run_without_shards_continues_without(
 ) -> None:
     options: dict[str, Any] = {**SHARDED, "strategy": "ps", "checkpoint_dir": f"file:{tmp_path}"}
     run = train(counter(), **options).run((VALUES,), partitions=1, epochs=1, checkpoint_every=500)
-    with pytest.raises(ConfigError, match=r"run.swap_strategy\('ps:shards=2'\)"):
+    with pytest.raises(ConfigError, match="Give strategy='ps:shards=2', for the next epoch"):
         tos.resume(run.uri, epochs=2, shards=2, spark=spark_context)
 
 

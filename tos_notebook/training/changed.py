@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..codecs.pair import as_codecs
@@ -17,7 +17,12 @@ from .lifecycle import Lifecycle
 from .options import AUTO
 from .swapping import renew, swap_strategy
 
-_READ = {"combiner": as_combiner, "sync": as_sync, "codec": as_codecs, "strategy": as_strategy}
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "combiner": as_combiner,
+    "sync": as_sync,
+    "codec": as_codecs,
+    "strategy": as_strategy,
+}
 
 COMMANDED = ("strategy", "combiner", "sync", "sync_interval", "codec", "partitions", "partitioner")
 """Options that commands change in a resumed run."""
@@ -108,7 +113,7 @@ def _set(run: Lifecycle, now: Settings, others: Mapping[str, Any]) -> None:
         swap_strategy(run, run.strategy, others)
         return
     rest = {name: value for name, value in others.items() if name != "combiner"}
-    steps = [lambda: _change(run, rest)] if rest else []
+    steps: list[Callable[[], object]] = [lambda: _change(run, rest)] if rest else []
     if "combiner" in others:
         steps.append(lambda: swap_combiner(run, others["combiner"]))
     try:

@@ -37,10 +37,10 @@ def with_shards(found: Found, shards: int | None, wanted: Mapping[str, Any]) -> 
         )
     if shards is not None:
         return _resharded(found, now, shards)
-    sharded = isinstance(now, ParameterServer) and isinstance(wish, ParameterServer)
-    if sharded and now.shards and wish.shards and replace(now, shards=wish.shards) == wish:
-        return _resharded(found, now, wish.shards)
-    return found
+    if not isinstance(now, ParameterServer) or not isinstance(wish, ParameterServer):
+        return found
+    others = now.shards and wish.shards and replace(now, shards=wish.shards) == wish
+    return _resharded(found, now, wish.shards) if others else found
 
 
 def _resharded(found: Found, now: Any, shards: int) -> Found:

@@ -146,3 +146,10 @@ def test_the_status_says_why_a_run_was_stopped(cells: Cells, engine: Engine) -> 
     engine.runs[0].reason = "training loss 0.09 < 0.1"
     engine.runs[0].end("stopped")
     assert "  stopped: training loss 0.09 < 0.1\n" in cells("%tos_status")
+
+
+def test_the_status_counts_evaluations_that_were_left_out(cells: Cells, engine: Engine) -> None:
+    cells(LINE)
+    assert "left out" not in cells("%tos_status")
+    engine.runs[0].validations_left_out = 3
+    assert "validation accuracy 0.875, evaluations 5 (3 left out)" in cells("%tos_status")

@@ -225,7 +225,12 @@ def doors(
         run = FakeRun(len(made.made) + 1, factory.options)
         run.program, wanted = factory.program, getattr(first, "keywords", {}).get("wanted")
         record = Made(factory, request, beside[-1], wanted, run, shown=engine.shown)
-        run.waiting = lambda: (record.waited.append(True), run.end())  # type: ignore[func-returns-value]
+
+        def waiting() -> None:
+            record.waited.append(True)
+            run.end()
+
+        run.waiting = waiting
         made.made.append(record)
         sessions.append(session)
         return run

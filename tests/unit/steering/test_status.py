@@ -43,10 +43,11 @@ def test_a_status_shows_what_is_known_in_a_line_for_each() -> None:
     told = status(
         metrics={"accuracy": 0.98765}, validations=2, notes=("One went wrong.",), reason="by you",
         checkpoint=CheckpointStatus(), links=LinkRates((LinkRate(0, 1, 2e6),)),
+        validations_left_out=3,
     )  # fmt: skip
     lines = dict(line.split(maxsplit=1) for line in repr(told).splitlines()[2:])
     assert lines["metrics"] == "accuracy 0.9877 (of the latest milestones)"
-    assert (lines["validations"], lines["reason"]) == ("2", "by you")
+    assert (lines["validations"], lines["reason"]) == ("2 (3 left out)", "by you")
     assert lines["notes"] == "One went wrong."
     assert lines["checkpoint"] == "The run has no checkpoint yet."
     assert lines["links"] == "0 -> 1 2 MB/s"

@@ -216,7 +216,7 @@ def for_one_run(asked: SessionOptions, wanted: Mapping[str, Any]) -> CheckedOpti
     own = replace(asked, **wanted)
     if "strategy" not in wanted or as_strategy(own.strategy) == as_strategy(asked.strategy):
         return own.checked()
-    defaults = {"combiner": None, "sync": None, "sync_interval": None}
+    defaults: dict[str, Any] = {"combiner": None, "sync": None, "sync_interval": None}
     own = replace(own, **{n: v for n, v in defaults.items() if n not in wanted})
     try:
         return own.checked()

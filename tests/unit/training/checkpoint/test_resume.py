@@ -164,7 +164,7 @@ def test_a_users_combiner_and_an_rdd_are_asked_for_and_checked(
 
     with pytest.raises(CheckpointError, match="your own combiner, Halve: pass it"):
         resume(data)
-    with pytest.raises(ConfigError, match="continues with the one that it has, Halve"):
+    with pytest.raises(ConfigError, match="expected Halve, a combiner of your own"):
         resume(data, combiner="easgd")
     with pytest.raises(DataError, match="Give them again"):
         resume(combiner=Halve())
