@@ -93,8 +93,8 @@ def test_a_resumed_run_has_other_settings_and_partitions_and_every_row_counts_on
         partitions=2,
     )
     watch = Watch()
-    with pytest.raises(ConfigError, match="Combiner softsync"):
-        tos.resume(uri, spark=spark_context, combiner="softsync", sync_interval=5)
+    with pytest.raises(ConfigError, match="Combiner dcasgd: expected sync_interval 1, got 5"):
+        tos.resume(uri, spark=spark_context, combiner="dcasgd", sync_interval=5)
     run = tos.resume(
         uri,
         spark=spark_context,
