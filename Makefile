@@ -3,6 +3,7 @@
 # make test          linters, spelling, types, tests
 # make test-cluster  tests on a real standalone cluster, YARN and HDFS; needs Maven; options in CLUSTER=
 # make test-long     the tests that make test leaves out, and more examples of properties; options in LONG=; hours
+# make test-versions tests with older and newer Spark and TensorFlow; 8 GB in .versions; options in VERSIONS=spark-4.0
 # make bench         benchmarks, printed as ratios; options in BENCH=--quick
 # make docs          the documentation as a site, in build/docs; needs no network
 # make pages         write what the pages of the documentation take from the code
@@ -36,7 +37,7 @@ LINK_PLUGIN = mkdir -p $(PLUGINS) && ln -sfn $(CURDIR)/tos_notebook/labextension
 CLASSES := $(CURDIR)/$(VENV)/spark.jsa
 WITH_CLASSES := SPARK_SUBMIT_OPTS="-XX:SharedArchiveFile=$(CLASSES) -Xlog:disable -XX:TieredStopAtLevel=1"
 
-.PHONY: demo execute lab test test-long test-cluster test-faults bench docs pages audit frontend lint format setup clean
+.PHONY: demo execute lab test test-long test-versions test-cluster test-faults bench docs pages audit frontend lint format setup clean
 .NOTPARALLEL:
 
 demo: $(VENV)/demo.stamp
@@ -65,6 +66,10 @@ test-long: setup
 
 test-cluster: setup
 	$(WITH_CLASSES) $(BIN)/python -m pytest tests/clusters $(CLUSTER)
+
+# Each combination of versions has an environment of its own, which is made once.
+test-versions: setup
+	$(BIN)/python -m tools.versions $(VERSIONS)
 
 # What may die, on which cluster, in which mode; an hour. FAULTS="--cluster local" for fewer.
 test-faults: setup
@@ -133,6 +138,6 @@ $(VENV)/test.stamp: $(VENV)/venv.stamp $(PACKAGING)
 	touch $(VENV)/demo.stamp $(VENV)/lab.stamp $(VENV)/docs.stamp $@
 
 clean:
-	rm -rf $(VENV) .cluster build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .versions .cluster build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -f tos_notebook/codecs/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -46,7 +46,9 @@ GROUPS = {
         "training",
     ),
     "What people touch": (
-        *("widgets", "lab", "tensorflowonspark", "magics", "surface", "ml", "tensorspark", "demo"),
+        *("widgets", "lab", "tensorflowonspark", "magics", "surface", "ml", "tensorspark"),
+        "scripts",
+        "demo",
     ),
 }
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .program.capture import capture
     from .program.keras.adapt import adapt
     from .program.saved_models import load_model
+    from .scripts import run_script
     from .steering import conditions
     from .surface import fit
     from .telemetry.compare import compare
@@ -48,6 +49,7 @@ _HOMES = {
     "load_model": ".program.saved_models",
     "read_events": ".training.observers.tensorboard",
     "resume": ".training.resume",
+    "run_script": ".scripts",
     "runs": ".training.saved",
     "view": ".widgets",
     "tensorflow_cluster": ".nodes.servers",
@@ -101,6 +103,7 @@ __all__ = [
     "partitioners",
     "read_events",
     "resume",
+    "run_script",
     "runs",
     "strategies",
     "tensorflow_cluster",

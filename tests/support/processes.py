@@ -17,6 +17,7 @@ START_PROCESSES = (
     "tests/unit/magics/test_board_process.py",
     "tests/unit/runtime/test_import_guard.py",
     "tests/integration/test_demo.py",
+    "tests/integration/test_examples.py",
 )
 
 BUILD_DOCUMENTS = (

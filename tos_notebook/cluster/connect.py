@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import gc
-import itertools
 import logging
 import os
 import re
-import shlex
 import socket
 import subprocess
 import sys
@@ -16,13 +14,14 @@ import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from ..common.checks import positive, with_known_options
+from ..common.interrupts import sparing_children
 from ..errors import ClusterUnreachable, ConfigError, ConnectError
 from . import environment, jvm, shipping
 from .calls import announced, java_errors, reason, within
+from .defaults import default_master, defaults_file, submitted_settings
 from .executors import active_context, in_clear
 
 if TYPE_CHECKING:
@@ -98,8 +97,8 @@ def connect(
     master : str, SparkContext or SparkSession, optional
         ``local[2]``, ``spark://host:7077``, ``yarn``, ``k8s://...``, or what to adopt. By
         default the active context is adopted, else one started on the master that
-        ``SPARK_MASTER``, ``PYSPARK_SUBMIT_ARGS`` or ``spark-defaults.conf`` names, else on
-        ``local[*]``. Where ``SPARK_HOME`` is set, findspark finds that Spark.
+        ``spark-submit``, ``SPARK_MASTER``, ``PYSPARK_SUBMIT_ARGS`` or ``spark-defaults.conf``
+        names, else on ``local[*]``. Where ``SPARK_HOME`` is set, findspark finds that Spark.
     app_name : str
         The application's name, of a Spark that is started.
     config : mapping of str, optional
@@ -231,13 +230,16 @@ def _session(given: Any, sc: SparkContext) -> SparkSession:
 
 
 def _start(master: str | None, app_name: str, settings: Mapping[str, str]) -> SparkContext:
-    jvm.check_java()
-    _find_spark()
-    configured = _spark_defaults()
-    master = master or _default_master(settings, configured)
+    submitted = submitted_settings()
+    if submitted is None:
+        jvm.check_java()
+        _find_spark()
+    configured = defaults_file() if submitted is None else submitted
+    master = master or default_master(settings, configured, submitted or {})
     _check_address(master)
     _set_python(master, settings)
-    ours = DEFAULTS | jvm.settings() | (_local() if re.match(r"local(\[|$)", master) else {})
+    ours = DEFAULTS | ({} if submitted else jvm.settings())
+    ours |= _local() if re.match(r"local(\[|$)", master) else {}
     values = {k: v for k, v in ours.items() if k not in configured} | dict(settings)
     return _launch(master, app_name, values)
 
@@ -264,7 +266,7 @@ def _launch(master: str, app_name: str, values: Mapping[str, str]) -> SparkConte
     meanwhile = threading.Thread(target=_import_tensorflow, name="tos-import", daemon=True)
     meanwhile.start()
     try:
-        with announced(f"Spark to start on {master}"):
+        with announced(f"Spark to start on {master}"), sparing_children():
             sc = SparkContext(conf=conf)
     except java_errors(OSError) as error:
         kind = ConnectError if master.startswith("local") else ClusterUnreachable
@@ -314,26 +316,6 @@ def _find_spark() -> None:
             f"SPARK_HOME is {home}, but there is no Spark with Python there ({error}). "
             "Correct it, or unset it to use the installed pyspark."
         ) from error
-
-
-def _spark_defaults() -> dict[str, str]:
-    """Return the settings of spark-defaults.conf, if there is one."""
-    home = os.environ.get("SPARK_HOME")
-    folder = os.environ.get("SPARK_CONF_DIR") or (home and f"{home}/conf")
-    path = Path(folder or "", "spark-defaults.conf")
-    if not folder or not path.is_file():
-        return {}
-    lines = (line.strip() for line in path.read_text().splitlines())
-    pairs = (re.split(r"\s*[=:\s]\s*", line, maxsplit=1) for line in lines if line[:1] not in "#")
-    return {pair[0]: pair[-1] for pair in pairs}
-
-
-def _default_master(settings: Mapping[str, str], configured: Mapping[str, str]) -> str:
-    submit = shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", ""))
-    named = [value for flag, value in itertools.pairwise(submit) if flag == "--master"]
-    candidates = [settings.get("spark.master"), os.environ.get("SPARK_MASTER"), *named]
-    candidates.append(configured.get("spark.master"))
-    return next((master for master in candidates if master), "local[*]")
 
 
 def _set_python(master: str, settings: Mapping[str, str]) -> None:

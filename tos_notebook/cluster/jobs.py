@@ -11,6 +11,7 @@ from pickle import PicklingError
 from traceback import FrameSummary
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..common.interrupts import interrupt_handler
 from ..common.tracebacks import is_users, users_first
 from ..errors import (
     ClusterUnreachable,
@@ -340,4 +341,4 @@ def spare_jobs() -> None:
         return
     handler = signal.getsignal(signal.SIGINT)
     if str(getattr(handler, "__module__", "")).startswith("pyspark."):
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, interrupt_handler())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import shutil
+import sys
+from datetime import UTC, datetime
 from typing import TextIO
 
 from ..common.repeats import Repeats
@@ -20,7 +22,7 @@ from ..events import (
     RunStarted,
     Stalled,
 )
-from ..readable import one_line
+from ..readable import ipython_shell, one_line
 from .tally import Tally, Totals
 
 AGAIN = 30.0
@@ -38,6 +40,9 @@ LABEL = 24
 PLAIN_INTERVAL = 5.0
 """Seconds between lines where they cannot be rewritten in place (a file, a notebook's cell)."""
 
+LOG_INTERVAL = 1.0
+"""Seconds between lines of a log, however short its epochs are."""
+
 
 class ProgressLine:
     """A sink that draws one moving line, or on anything but a terminal, a line now and then.
@@ -50,15 +55,19 @@ class ProgressLine:
         Where to write; its ``isatty()`` decides the kind of line.
     interval : float
         Seconds between two drawings on a terminal.
+    stamped : bool
+        Whether lines that do not move begin with the time, in UTC: those of a log.
     """
 
-    def __init__(self, stream: TextIO, interval: float = 0.2) -> None:
+    def __init__(self, stream: TextIO, interval: float = 0.2, stamped: bool = False) -> None:
         self._stream = stream
         self._moving = stream.isatty()
+        self._stamped = stamped and not self._moving
         self._interval = interval if self._moving else max(interval, PLAIN_INTERVAL)
         self._tally = Tally()
         self._drawn_at: float | None = None
         self._width = 0
+        self._now = 0.0
         self._repeats = Repeats(AGAIN)
         # Until the first milestone of this process.
         self._waits = False
@@ -66,6 +75,7 @@ class ProgressLine:
     def __call__(self, event: Event) -> None:
         """Count the event; draw if it is time to."""
         self._tally(event)
+        self._now = event.time
         if isinstance(event, MilestoneCommitted):
             self._waits = False
         if isinstance(event, RunFinished):
@@ -96,8 +106,10 @@ class ProgressLine:
             # Its beginning was told before this was here.
             self._drawn_at = event.time
             return self._moving
-        epoch_ends = isinstance(event, EpochFinished) and not self._moving
-        return epoch_ends or event.time - self._drawn_at >= self._interval
+        passed = event.time - self._drawn_at
+        if isinstance(event, EpochFinished) and not self._moving:
+            return not self._stamped or passed >= LOG_INTERVAL
+        return passed >= self._interval
 
     def _finish(self, event: RunFinished) -> None:
         # The whole error is raised where the run is waited for; here its first line will do.
@@ -109,13 +121,14 @@ class ProgressLine:
 
     def _tell(self, text: str) -> None:
         """Say something on a line of its own, above a moving one."""
-        self._stream.write(("\r" + text.ljust(self._width) if self._moving else text) + "\n")
+        line = "\r" + text.ljust(self._width) if self._moving else self._stamp() + text
+        self._stream.write(line + "\n")
         self._stream.flush()
         self._width = 0
 
     def _draw(self, line: str, whole: bool = False) -> None:
         if not self._moving:
-            self._stream.write(line + "\n")
+            self._stream.write(self._stamp() + line + "\n")
         else:
             # A line longer than the terminal would wrap, and then "\r" does not reach its start.
             shown = line if whole else line[: shutil.get_terminal_size().columns - 1]
@@ -123,10 +136,20 @@ class ProgressLine:
             self._width = len(shown)
         self._stream.flush()
 
+    def _stamp(self) -> str:
+        if not self._stamped:
+            return ""
+        return f"{datetime.fromtimestamp(self._now, UTC).isoformat(timespec='seconds')}  "
+
     def _end_line(self) -> None:
         self._stream.write("\n")
         self._stream.flush()
         self._width = 0
+
+
+def progress_line() -> ProgressLine:
+    """Return a line for standard output, with the time if that is the log of a script."""
+    return ProgressLine(sys.stdout, stamped=ipython_shell() is None)
 
 
 def waited_for(event: Stalled) -> str:

@@ -19,6 +19,7 @@ from ..cluster.jobs import spare_jobs, spoken
 from ..cluster.reach import listening_host
 from ..cluster.storage import Storage
 from ..combiners import as_combiner
+from ..common.interrupts import refuse_more
 from ..coordination.server import RunServer
 from ..coordination.settings import Settings
 from ..data.chosen import chosen, like
@@ -323,6 +324,7 @@ class TrainingSession:
         observers: Observers,
         first: Callable[[Lifecycle], object] = lambda run: None,
     ) -> Run:
+        refuse_more()
         spare_jobs()
         self._run = run = factory.make(request, self._on_end)
         run.lifecycle.begin(run, observers.makers, partial(first, run.lifecycle))

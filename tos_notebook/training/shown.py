@@ -6,7 +6,7 @@ import sys
 
 from ..common.console import is_noninteractive
 from ..telemetry.bus import Sink
-from ..telemetry.progress import ProgressLine
+from ..telemetry.progress import progress_line
 from .run import Run, viewers
 
 
@@ -17,7 +17,7 @@ def has_view() -> bool:
 
 def with_line(sinks: tuple[Sink, ...], verbose: bool) -> tuple[Sink, ...]:
     """Return sinks of a run, with one that writes a line of text on how far it is if that is so."""
-    return (*sinks, ProgressLine(sys.stdout)) if verbose else sinks
+    return (*sinks, progress_line()) if verbose else sinks
 
 
 def wait_or_stop(run: Run) -> Run:

@@ -201,3 +201,28 @@ def test_the_same_wait_is_not_told_again_and_again_though_it_began_anew() -> Non
 def test_what_cannot_be_stale_is_not_said_to_be() -> None:
     line = describe(totals(milestones=3, loss=0.5, staleness_mean=math.nan))
     assert line.endswith("loss 0.5")
+
+
+def test_a_log_has_the_time_in_utc_and_at_most_one_line_a_second() -> None:
+    stream = io.StringIO()
+    line = ProgressLine(stream, stamped=True)
+    day = 86400.0
+    for event in (
+        started(time=day),
+        EpochFinished(day + 0.5, 0, 0),
+        EpochFinished(day + 1.0, 0, 1),
+        Stalled(day + 1.2, "worker", "The run waits for a worker.", "See Spark.", day),
+        RunFinished(day + 1.4, "stopped", reason="SIGTERM"),
+    ):
+        line(event)
+    lines = stream.getvalue().splitlines()
+    assert [each[:27] for each in lines] == [
+        f"1970-01-02T00:00:0{second}+00:00  " for second in (0, 1, 1, 1)
+    ]
+    assert lines[-1].endswith("  stopped: SIGTERM")
+
+
+def test_a_terminal_shows_no_time() -> None:
+    stream = Terminal()
+    ProgressLine(stream, stamped=True)(started())
+    assert stream.getvalue().startswith("\repoch 1/")
