@@ -3,7 +3,7 @@
 # make test          linters, spelling, types, tests
 # make test-cluster  tests on a real standalone cluster, YARN and HDFS; needs Maven; options in CLUSTER=
 # make test-long     the tests that make test leaves out, and more examples of properties; options in LONG=; hours
-# make test-versions tests with older and newer Spark and TensorFlow; 8 GB in .versions; options in VERSIONS=spark-4.0
+# make test-versions tests with older and newer Spark and TensorFlow; 10 GB in .versions; options in VERSIONS=spark-4.0
 # make bench         benchmarks, printed as ratios; options in BENCH=--quick
 # make docs          the documentation as a site, in build/docs; needs no network
 # make pages         write what the pages of the documentation take from the code

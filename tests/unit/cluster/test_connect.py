@@ -209,6 +209,23 @@ def test_spark_defaults_are_read_as_spark_reads_them(
     assert asked[2].getAll() == asked[0].getAll()
 
 
+def test_what_spark_submit_was_told_counts(
+    asked: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its JVM runs already: neither is Java looked for, nor is it told how much memory to take."""
+    told = {"spark.master": "yarn", "spark.log.level": "WARN"}
+    monkeypatch.setattr(module, "submitted_settings", lambda: told)
+    monkeypatch.setenv("SPARK_MASTER", "local[4]")
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    start()
+    assert asked[0].get("spark.master") == "yarn"
+    kept = ["spark.log.level", "spark.driver.memory", "spark.driver.extraJavaOptions"]
+    assert not any(asked[0].contains(key) for key in kept)
+    assert asked[0].contains("spark.port.maxRetries")
+    start("local[2]")
+    assert asked[1].get("spark.master") == "local[2]"
+
+
 def test_the_workers_python_is_ours_only_for_embedded_masters(
     asked: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
