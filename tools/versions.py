@@ -51,7 +51,7 @@ def environment(name: str) -> Path:
     if not done.is_file() or done.stat().st_mtime < (ROOT / "setup.py").stat().st_mtime:
         print(f"{name}: installing {' '.join(COMBINATIONS[name])} into {folder}", flush=True)
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, "-e", f"{ROOT}[demo]", *COMBINATIONS[name], *TOOLS], check=True)
         # Last, so that an interrupted installation is done again.
         done.touch()
@@ -66,7 +66,7 @@ def main() -> int:
     given = parser.parse_args()
     names, failed = given.names or [*COMBINATIONS], []
     for name in names:
-        command = [environment(name), "-m", "pytest", "-q", *given.tests]
+        command = [str(environment(name)), "-m", "pytest", "-q", *given.tests]
         if subprocess.run(command, cwd=ROOT, check=False).returncode:
             failed.append(name)
     print(f"Failed: {', '.join(failed)}" if failed else f"Passed: {', '.join(names)}")
