@@ -1,4 +1,4 @@
-"""What a script needs that trains without a notebook: progress, signals and an exit code."""
+"""Progress, signals and an exit code for scripts that train without a notebook."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ def run_script(main: Callable[[], object], *, progress: bool = True) -> int:
     Parameters
     ----------
     main : callable
-        Takes nothing. What it returns does not matter; `sys.exit` in it gives an exit code of
-        its own.
+        Takes nothing. Its return value is ignored; `sys.exit` inside it sets another exit code.
     progress : bool
         Whether each run shows how far it is, also one that a pipeline starts: by one line that
         changes on a terminal, else by lines with the time.
