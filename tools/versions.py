@@ -51,7 +51,7 @@ def environment(name: str) -> Path:
     if not done.is_file() or done.stat().st_mtime < (ROOT / "setup.py").stat().st_mtime:
         print(f"{name}: installing {' '.join(COMBINATIONS[name])} into {folder}", flush=True)
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        pip = [str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        pip = [str(python), "-m", "pip", "install", "--quiet", "--no-compile"]
         subprocess.run([*pip, "-e", f"{ROOT}[demo]", *COMBINATIONS[name], *TOOLS], check=True)
         # Last, so that an interrupted installation is done again.
         done.touch()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from ..common.console import is_noninteractive
 from ..telemetry.bus import Sink
 from ..telemetry.progress import progress_line
