@@ -64,9 +64,8 @@ print(json.dumps(found))
 spark.stop()
 """
 
-BROKEN = """
-import json, os, sys
-sys.path.insert(0, os.environ["DRIVER_ONLY"])
+LOCAL = """
+import gc, json, os, sys, threading
 from tos_notebook.cluster.connect import connect
 from tos_notebook.errors import WorkerEnvironment
 
@@ -74,35 +73,33 @@ try:
     connect("local[1]", config={"spark.ui.enabled": "false"})
 except WorkerEnvironment as error:
     message = str(error)
-spark = connect("local[2]", config={"spark.ui.enabled": "false"}, warm_up=False)
-conf = spark.sparkContext.getConf()
-keys = ("spark.driver.memory", "spark.ui.showConsoleProgress", "spark.log.level")
-print(json.dumps({"message": message, "conf": [conf.get(key) for key in keys]}))
-"""
-
-
-LOCAL = """
-import gc, json, os, sys, threading
-from tos_notebook.cluster.connect import connect
-
+os.remove(sys.argv[1])
 spark = connect("local[2]", config={"spark.ui.enabled": "false"})
 sc = spark.sparkContext
 ready = "tensorflow" in sys.modules and gc.isenabled()
 importing = [thread.name for thread in threading.enumerate() if thread.name == "tos-import"]
+keys = ("spark.driver.memory", "spark.ui.showConsoleProgress", "spark.log.level")
 
 def report(_):
     import os, sys
     yield os.getpid(), sys.modules["tensorflow"].imported_by
 
-found = sc.parallelize(range(2), 2).mapPartitions(report).collect()
+found = {
+    "message": message,
+    "ready": ready,
+    "importing": importing,
+    "conf": [sc.getConf().get(key) for key in keys],
+    "workers": sc.parallelize(range(2), 2).mapPartitions(report).collect(),
+}
 os.write(2, b"Spark is up.\\n")
 try:
     sc.parallelize(range(2), 2).map(lambda n: 1 // n).collect()
 except Exception as error:
-    raised = type(error).__name__
+    found["raised"] = type(error).__name__
 spark.stop()
-print(json.dumps({"found": found, "raised": raised, "ready": ready, "importing": importing}))
+print(json.dumps(found))
 """
+"""TensorFlow cannot be imported until it removes the file that it is given."""
 
 HIDE_EDITABLE = f"""
 import sys
@@ -134,7 +131,7 @@ def run(program: str, folder: Path, tensorflow: str, *found: str) -> tuple[Any, 
     hidden = ("SPARK_HOME", "SPARK_MASTER", "PYSPARK_PYTHON", "PYSPARK_SUBMIT_ARGS")
     env = {key: value for key, value in os.environ.items() if key not in hidden}
     done = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-c", program, str(folder / BROKEN)],
         cwd=folder,
         env=env | {"PYTHONPATH": os.pathsep.join([str(stubs), *found]), "DRIVER_ONLY": ROOT},
         capture_output=True,
@@ -145,6 +142,9 @@ def run(program: str, folder: Path, tensorflow: str, *found: str) -> tuple[Any, 
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1]), done.stderr
 
+
+BROKEN = "broken"
+"""A file: while it is there, TensorFlow cannot be imported."""
 
 STUB = f"""
 import os
@@ -180,27 +180,28 @@ def test_executors_and_their_slots_are_counted(cluster: Any) -> None:
 
 
 @pytest.fixture(scope="module")
-def broken(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return run(BROKEN, tmp_path_factory.mktemp("broken"), "raise ImportError('no AVX here')")[0]
-
-
-def test_workers_without_tensorflow_are_named_with_the_way_out(broken: Any) -> None:
-    assert "cannot import tensorflow (ImportError: no AVX here)" in broken["message"]
-    assert "PYSPARK_PYTHON" in broken["message"]
-
-
-def test_what_failed_to_warm_up_is_stopped_so_that_another_start_is_possible(broken: Any) -> None:
-    """The second connect, to another master, would be refused otherwise."""
-    assert broken["conf"] == [jvm.settings()["spark.driver.memory"], "false", "ERROR"]
-
-
-@pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, str]:
-    return run(LOCAL, tmp_path_factory.mktemp("local"), STUB, ROOT)
+    folder = tmp_path_factory.mktemp("local")
+    broken = folder / BROKEN
+    broken.touch()
+    test = f"if os.path.exists({str(broken)!r}): raise ImportError('no AVX here')"
+    return run(LOCAL, folder, f"import os\n{test}\n{STUB}", ROOT)
+
+
+def test_workers_without_tensorflow_are_named_with_the_way_out(local: tuple[Any, str]) -> None:
+    assert "cannot import tensorflow (ImportError: no AVX here)" in local[0]["message"]
+    assert "PYSPARK_PYTHON" in local[0]["message"]
+
+
+def test_what_failed_to_warm_up_is_stopped_so_that_another_start_is_possible(
+    local: tuple[Any, str],
+) -> None:
+    """The second connect, to another master, would be refused otherwise."""
+    assert local[0]["conf"] == [jvm.settings()["spark.driver.memory"], "false", "ERROR"]
 
 
 def test_local_workers_share_one_import_of_tensorflow(local: tuple[Any, str]) -> None:
-    workers, imported_by = zip(*local[0]["found"], strict=True)
+    workers, imported_by = zip(*local[0]["workers"], strict=True)
     assert len(set(imported_by)) == 1
     assert not set(imported_by) & set(workers)
 
