@@ -42,24 +42,30 @@ def classifier(rate: float = 0.5) -> Any:
 
 
 @cache
-def _captured(make: Callable[[], Program]) -> tuple[Program, Buffer]:
+def _captured(make: Callable[[], Program], number: int) -> tuple[Program, Buffer]:
     program = make()
     return program, program.read()
 
 
-def shared(make: Callable[[], Program]) -> Program:
+def shared(make: Callable[[], Program], number: int = 0) -> Program:
     """Return a program that is captured once, with its first values.
 
     Tests that train it one after the other share what is exported, and what workers have loaded.
+
+    Parameters
+    ----------
+    make : callable
+    number : int
+        Of another number it is another program, which a test trains at the same time.
     """
-    program, first = _captured(make)
+    program, first = _captured(make, number)
     program.write(first)
     return program
 
 
-def captured_classifier() -> Program:
-    """Return `classifier`, captured; shared with other tests."""
-    return shared(_captured_classifier)
+def captured_classifier(number: int = 0) -> Program:
+    """Return `classifier`, captured; shared with other tests, see `shared`."""
+    return shared(_captured_classifier, number)
 
 
 def _captured_classifier() -> Program:

@@ -14,12 +14,14 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
+from tests.integration.conftest import shared
 from tests.support.long import few
 from tests.support.watching import Watch
 from tos_notebook.coordination.membership import Member
 from tos_notebook.coordination.rendezvous import Rendezvous
 from tos_notebook.errors import ConfigError
 from tos_notebook.events import MilestoneCommitted, StrategySwapped, WorkerJoined
+from tos_notebook.program.export.base import Program
 from tos_notebook.wire.messages import Formed, Proceed
 
 LIMIT = 120.0
@@ -52,6 +54,19 @@ def adam() -> Any:
     return keras.optimizers.AdamW(0.01, global_clipnorm=0.5)
 
 
+def program() -> Program:
+    """Return the model with AdamW, captured; shared with other tests."""
+    return shared(_program)
+
+
+def _program() -> Program:
+    return tos.capture(model(adam()))
+
+
+def _wide() -> Program:
+    return tos.capture(model(adam(), 30_000))
+
+
 @cache
 def in_one_process() -> list[np.ndarray]:
     """Return what batches train that hold those of two workers together, in the rows' order."""
@@ -65,8 +80,8 @@ def in_one_process() -> list[np.ndarray]:
     return weights
 
 
-def bits(trained: keras.Model) -> list[bytes]:
-    return [weight.tobytes() for weight in trained.get_weights()]
+def bits(trained: Program) -> list[bytes]:
+    return [weight.tobytes() for weight in trained.model.get_weights()]
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +90,7 @@ def whole(spark_context: Any) -> Whole:
 
     @cache
     def trained(algorithm: str, epochs: int) -> list[bytes]:
-        made, strategy = model(adam()), f"allreduce:{algorithm}"
+        made, strategy = program(), f"allreduce:{algorithm}"
         with tos.TrainingSession(
             spark_context, made, strategy=strategy, batch_size=SIZE
         ) as session:
@@ -89,14 +104,14 @@ def whole(spark_context: Any) -> Whole:
 def test_two_workers_train_as_keras_does_with_their_batches_together(
     algorithm: str, train: Sessions
 ) -> None:
-    trained = model(adam())
+    trained = program()
     session = train(trained, strategy=f"allreduce:{algorithm}", batch_size=SIZE)
     run = session.run((X, Y), EPOCHS, partitions=2, shuffle=False)
     assert run.state == "finished"
     assert run.settings.own.get("chosen_by", algorithm) == algorithm
     assert (run.settings.own["algorithm"] == "star") is (algorithm == "star")
     assert run.settings.own["algorithm"] != "auto"
-    for found, expected in zip(trained.get_weights(), in_one_process(), strict=True):
+    for found, expected in zip(trained.model.get_weights(), in_one_process(), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
 
 
@@ -109,7 +124,7 @@ def test_a_resumed_run_ends_with_the_bits_of_one_that_was_not_stopped(
     options: dict[str, Any] = {"strategy": f"allreduce:{algorithm}", "batch_size": SIZE}
     expected = whole(algorithm, epochs)
 
-    watch, stopped = Watch(), model(adam())
+    watch, stopped = Watch(), program()
     session = train(stopped, checkpoint_dir=str(tmp_path), **options)
     run = session.start((X, Y), epochs, partitions=2, seed=3, checkpoint_every=4, sinks=[watch])
     run.chaos(tos.chaos.Pause(0.02, any=2))
@@ -119,7 +134,7 @@ def test_a_resumed_run_ends_with_the_bits_of_one_that_was_not_stopped(
     assert run.uri is not None
     assert bits(stopped) != expected
 
-    resumed = model(adam())
+    resumed = program()
     continued = tos.resume(run.uri, program=resumed, spark=spark_context).wait(LIMIT)
     assert continued.state == "finished"
     assert bits(resumed) == expected
@@ -130,7 +145,7 @@ def test_a_worker_that_is_killed_changes_no_bit(worker: int, train: Sessions, wh
     options: dict[str, Any] = {"strategy": "allreduce:ring", "batch_size": SIZE}
     expected = whole("ring", LONG)
 
-    broken, watch = model(adam()), Watch()
+    broken, watch = program(), Watch()
     run = train(broken, **options).start((X, Y), LONG, partitions=2, seed=3, sinks=[watch])
     run.chaos(tos.chaos.Kill(worker=worker))
     run.wait(LIMIT)
@@ -145,16 +160,18 @@ def test_a_worker_that_is_killed_while_others_read_its_memory_changes_no_bit(
 ) -> None:
     options: dict[str, Any] = {"strategy": "allreduce:ring", "batch_size": SIZE}
     files = {*Path("/dev/shm").iterdir()}
-    whole, broken, watch = model(adam(), 30_000), model(adam(), 30_000), Watch()
+    whole, watch = shared(_wide), Watch()
     train(whole, **options).run((X, Y), 10, partitions=2, seed=3)
+    expected = bits(whole)
 
+    broken = shared(_wide)
     run = train(broken, **options).start((X, Y), 10, partitions=2, seed=3, sinks=[watch])
     run.chaos(tos.chaos.Kill(worker=1))
     run.wait(LIMIT)
     assert run.state == "finished"
     assert len(watch.of(WorkerJoined)) == 3
     assert any("read each other's memory" in note for note in run.status.notes)
-    assert bits(broken) == bits(whole)
+    assert bits(broken) == expected
     assert {*Path("/dev/shm").iterdir()} == files
 
 
@@ -163,7 +180,7 @@ def test_a_worker_that_is_killed_before_it_connects_changes_no_bit(
     train: Sessions, whole: Whole, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options: dict[str, Any] = {"strategy": "allreduce:ring", "batch_size": SIZE}
-    expected, broken, watch = whole("ring", EPOCHS), model(adam()), Watch()
+    expected, broken, watch = whole("ring", EPOCHS), program(), Watch()
     killed, wait = [], Rendezvous.wait
 
     def kill_one(self: Rendezvous, member: Member, epoch: int) -> Formed | Proceed:
@@ -189,7 +206,7 @@ def test_workers_that_cannot_reach_each_other_train_through_the_driver(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    expected, trained, watch = whole("star", EPOCHS), model(adam()), Watch()
+    expected, trained, watch = whole("star", EPOCHS), program(), Watch()
 
     def unreachable(generation: int, rank: int, hosts: Any, ports: Any, *rest: Any) -> Formed:
         return Formed(generation, rank, hosts, [1] * len(ports), *rest)
@@ -203,7 +220,7 @@ def test_workers_that_cannot_reach_each_other_train_through_the_driver(
     assert [event.epoch for event in watch.of(StrategySwapped)] == [0]
     assert any("The run goes through the driver from epoch 1" in n for n in run.status.notes)
     assert run.uri is not None
-    resumed = tos.resume(run.uri, epochs=EPOCHS + 1, program=model(adam()), spark=spark_context)
+    resumed = tos.resume(run.uri, epochs=EPOCHS + 1, program=program(), spark=spark_context)
     assert resumed.wait(LIMIT).status.samples == (EPOCHS + 1) * ROWS
     assert not any("through the driver" in note for note in resumed.status.notes)
 
@@ -217,11 +234,11 @@ def test_with_an_outer_optimizer_a_killed_worker_and_a_resumed_run_change_no_bit
 ) -> None:
     # Without momentum of its own, a worker has no state that could be lost.
     options: dict[str, Any] = {"strategy": OUTER, "combiner": "diloco", "codec": "bf16"}
-    whole = model("sgd")
+    whole, stopped, resumed = (tos.capture(model("sgd")) for _ in range(3))
     train(whole, **options).run((X, Y), 40, partitions=2, seed=3)
-    assert bits(whole) != bits(model("sgd"))
+    assert bits(whole) != bits(stopped)
 
-    watch, stopped = Watch(), model("sgd")
+    watch = Watch()
     session = train(stopped, checkpoint_dir=str(tmp_path), **options)
     run = session.start((X, Y), 40, partitions=2, seed=3, checkpoint_every=4, sinks=[watch])
     run.chaos(tos.chaos.Kill(worker=1))
@@ -233,7 +250,6 @@ def test_with_an_outer_optimizer_a_killed_worker_and_a_resumed_run_change_no_bit
     assert run.uri is not None
     assert run.settings.combiner.name == "diloco"
 
-    resumed = model("sgd")
     continued = tos.resume(run.uri, program=resumed, spark=spark_context).wait(LIMIT)
     assert continued.state == "finished"
     assert bits(resumed) == bits(whole)
@@ -242,7 +258,7 @@ def test_with_an_outer_optimizer_a_killed_worker_and_a_resumed_run_change_no_bit
 def test_partitions_that_would_wait_are_refused_before_anything_is_written(
     train: Sessions, tmp_path: Path
 ) -> None:
-    session = train(model("sgd"), strategy="allreduce", checkpoint_dir=str(tmp_path))
+    session = train(program(), strategy="allreduce", checkpoint_dir=str(tmp_path))
     first = session.run((X, Y))
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(ConfigError, match="at most 2, give Spark more slots"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -163,7 +164,7 @@ def keras_squared() -> Any:
     dense = keras.layers.Dense(1, use_bias=False, kernel_initializer="zeros", dtype="float64")
     model = keras.Sequential([keras.Input((FEATURES,), dtype="float64"), dense])
     model.compile("adam", HalfSquared(dtype="float64"))
-    return model, lambda: model.get_weights()[0].ravel()
+    return tos.capture(model), lambda: model.get_weights()[0].ravel()
 
 
 def module_logistic() -> Any:
@@ -204,6 +205,22 @@ def graph_hinge() -> Any:
     return made, lambda: session.run(w)
 
 
+@cache
+def captured(make: Callable[[], Any]) -> tuple[Any, Callable[[], Any], Any]:
+    program, trained = make()
+    return program, trained, program.read()
+
+
+def at_first(make: Callable[[], Any]) -> tuple[Any, Callable[[], Any]]:
+    """Return a program with its first values, and what returns its present ones.
+
+    It is captured once for all tests.
+    """
+    program, trained, first = captured(make)
+    program.write(first)
+    return program, trained
+
+
 @pytest.mark.parametrize(
     ("make", "case"),
     [
@@ -218,7 +235,7 @@ def graph_hinge() -> Any:
 def test_a_program_of_tensorflow_is_trained_as_mllib_trains(
     spark_context: Any, train: Callable[..., Any], make: Callable[[], Any], case: Case
 ) -> None:
-    program, trained = make()
+    program, trained = at_first(make)
     session = train(program, strategy=strategy_of(case), batch_size=20)
     run = session.run((X, labels(case.loss)), ITERATIONS, partitions=case.partitions, shuffle=False)
     assert run.state == "finished"
@@ -255,7 +272,7 @@ def test_a_spark_job_for_each_iteration_trains_as_mllib_trains(
     rdd: bool,
 ) -> None:
     """The partitions may be more than the two tasks that Spark runs at once."""
-    program, trained = make()
+    program, trained = at_first(make)
     strategy = replace(strategy_of(case), jobs=True, depth=depth)
     session = train(program, strategy=strategy, batch_size=20)
     data = in_an_rdd(spark_context, case) if rdd else (X, labels(case.loss))
@@ -279,7 +296,7 @@ def test_a_task_that_fails_in_a_job_is_tried_again_and_counts_once(
 
     rows = in_an_rdd(spark_context, case)
     data = rows if dies else rows.mapPartitionsWithIndex(fail_first)
-    program, trained = module_logistic()
+    program, trained = at_first(module_logistic)
     session = train(program, strategy=replace(strategy_of(case), jobs=True))
     run = session.start(data, 4, shuffle=False)
     if dies:
@@ -295,7 +312,7 @@ def test_a_run_of_jobs_is_steered_between_them_and_leaves_nothing_behind(
     spark_context: Any, train: Callable[..., Any]
 ) -> None:
     watch = Watch()
-    program, _ = module_logistic()
+    program, _ = at_first(module_logistic)
     session = train(program, strategy=TreeAggregate(convergence_tol=0, jobs=True))
     run = session.start((X, labels("logistic")), 100_000, sinks=[watch])
     run.wait_for(milestones=2)
@@ -328,7 +345,7 @@ def test_a_run_that_converges_stops_where_mllib_does(
     spark_context: Any, train: Callable[..., Any]
 ) -> None:
     case, tol = Case("logistic", "l2", 1.0, 2, False), 0.05
-    program, trained = module_logistic()
+    program, trained = at_first(module_logistic)
     session = train(program, strategy=replace(strategy_of(case), convergence_tol=tol))
     run = session.run((X, labels("logistic")), 200, partitions=2, shuffle=False)
     assert (run.state, run.status.reason) == ("stopped", CONVERGED)
@@ -341,29 +358,30 @@ def test_a_resumed_run_ends_with_the_bits_of_one_that_was_not_stopped(
 ) -> None:
     options: dict[str, Any] = {"strategy": TreeAggregate(0.5, convergence_tol=0)}
     data = X, labels("logistic")
-    program, whole = module_logistic()
+    program, trained = at_first(module_logistic)
     train(program, **options).run(data, 40, seed=3)
+    whole = trained().tobytes()
 
     watch = Watch()
-    program, stopped = module_logistic()
+    program, trained = at_first(module_logistic)
     session = train(program, checkpoint_dir=str(tmp_path), **options)
     run = session.start(data, 40, seed=3, checkpoint_every=4, sinks=[watch])
     run.chaos(tos.chaos.Pause(0.02, any=2))
     watch.wait_for(MilestoneCommitted, 12)
     run.stop()
     session.close()
-    assert stopped().tobytes() != whole().tobytes()
+    assert trained().tobytes() != whole
 
-    program, resumed = module_logistic()
+    program, trained = at_first(module_logistic)
     continued = tos.resume(run.uri, program=program, spark=spark_context).wait(LIMIT)
     assert continued.state == "finished"
-    assert resumed().tobytes() == whole().tobytes()
+    assert trained().tobytes() == whole
 
 
 def test_what_cannot_be_sampled_is_refused_before_anything_is_trained(
     train: Callable[..., Any],
 ) -> None:
-    program, _ = module_logistic()
+    program, _ = at_first(module_logistic)
     session = train(program, strategy=TreeAggregate(0.2, sampler="mllib"))
     with pytest.raises(ConfigError, match="shuffle: expected False with sampler='mllib'"):
         session.start((X, labels("logistic")))
@@ -395,11 +413,12 @@ def test_an_optimizer_that_scales_the_loss_is_refused(train: Callable[..., Any])
 def test_a_callback_changes_nothing_of_what_is_trained(train: Callable[..., Any]) -> None:
     import keras
 
-    found = []
+    keras.utils.set_random_seed(1)
+    model = keras.Sequential([keras.Input((FEATURES,)), keras.layers.Dense(1)])
+    model.compile(keras.optimizers.SGD(1e-9), "mse")
+    first, found = model.get_weights(), []
     for callbacks in ([], [keras.callbacks.Callback()]):
-        keras.utils.set_random_seed(1)
-        model = keras.Sequential([keras.Input((FEATURES,)), keras.layers.Dense(1)])
-        model.compile(keras.optimizers.SGD(1e-9), "mse")
+        model.set_weights(first)
         session = train(model, strategy=TreeAggregate(step_size=0.1, convergence_tol=0))
         run = session.run((X, labels("squared")), 4, partitions=1, callbacks=callbacks)
         assert (run.state, run.settings.learning_rate) == ("finished", None)

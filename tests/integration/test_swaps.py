@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
-from tests.integration.test_allreduce import ROWS, SIZE, X, Y, adam, bits, model
+from tests.integration.test_allreduce import ROWS, SIZE, X, Y, bits, program
 from tests.support.watching import Watch
 from tos_notebook.errors import InvalidTransition, UnsupportedProgram
 from tos_notebook.events import (
@@ -51,7 +51,7 @@ class Back:
 
 
 def test_there_and_back_every_row_counts_once_and_the_loss_falls(train: Sessions) -> None:
-    back, watch, trained = Back(), Watch(), model(adam())
+    back, watch, trained = Back(), Watch(), program()
     session = train(trained, strategy="ps", batch_size=SIZE, sync_interval=1)
     run = session.start((X, Y), 3, partitions=2, seed=3, sinks=[back, watch])
     back.run = run
@@ -72,7 +72,7 @@ def test_there_and_back_every_row_counts_once_and_the_loss_falls(train: Sessions
     assert losses[2] < losses[0]
     assert any("optimizer's state was reset with epoch 3" in note for note in run.status.notes)
     kept = run.parameters().values()
-    for weight, value in zip(trained.get_weights(), kept, strict=True):
+    for weight, value in zip(trained.model.get_weights(), kept, strict=True):
         np.testing.assert_array_equal(weight, value)
 
 
@@ -115,7 +115,7 @@ def test_a_program_that_cannot_be_cut_trains_on(train: Sessions) -> None:
 def test_a_resumed_run_goes_on_by_the_strategy_that_it_was_swapped_to(
     train: Sessions, spark_context: Any, tmp_path: Path
 ) -> None:
-    watch, stopped = Watch(), model(adam())
+    watch, stopped = Watch(), program()
     session = train(stopped, checkpoint_dir=str(tmp_path), batch_size=SIZE, sync_interval=1)
     run = started(session, "allreduce", 4, checkpoint_every=4, sinks=[watch])
     run.chaos(tos.chaos.Pause(0.05, any=2))
@@ -127,13 +127,13 @@ def test_a_resumed_run_goes_on_by_the_strategy_that_it_was_swapped_to(
     (saved,) = tos.runs(run.uri, spark=spark_context)
     assert saved.settings.strategy == "allreduce"
 
-    resumed = model(adam())
+    before, resumed = bits(stopped), program()
     continued = tos.resume(run.uri, program=resumed, spark=spark_context)
     with pytest.raises(InvalidTransition, match="in this way already"):
         continued.swap_strategy("allreduce")
     continued.wait(LIMIT)
     assert (continued.state, continued.settings.strategy) == ("finished", "allreduce")
-    assert bits(resumed) != bits(stopped)
+    assert bits(resumed) != before
     assert continued.history.groupby("epoch")["samples"].sum().tolist() == [ROWS] * 4
 
 
@@ -141,7 +141,7 @@ def test_a_swap_that_a_checkpoint_has_seen_is_made_after_a_resume(
     train: Sessions, spark_context: Any, tmp_path: Path
 ) -> None:
     watch = Watch()
-    session = train(model(adam()), checkpoint_dir=str(tmp_path), batch_size=SIZE, sync_interval=1)
+    session = train(program(), checkpoint_dir=str(tmp_path), batch_size=SIZE, sync_interval=1)
     run = session.start((X, Y), 3, partitions=2, seed=3, checkpoint_every=2, sinks=[watch])
     run.chaos(tos.chaos.Pause(0.1, any=2))
     watch.wait_for(MilestoneCommitted, 2)
@@ -153,7 +153,7 @@ def test_a_swap_that_a_checkpoint_has_seen_is_made_after_a_resume(
     assert not watch.of(StrategySwapped)
 
     later = Watch()
-    resumed = tos.resume(run.uri, program=model(adam()), spark=spark_context, sinks=[later])
+    resumed = tos.resume(run.uri, program=program(), spark=spark_context, sinks=[later])
     resumed.wait(LIMIT)
     assert [e.strategy for e in later.of(StrategySwapped)] == ["allreduce"]
     assert resumed.settings.strategy == "allreduce"
