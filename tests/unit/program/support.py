@@ -70,10 +70,11 @@ class Trainers:
     program : Program
     columns : ndarray, one per feed, shape (rows, ...)
     on_worker : bool
-        Whether the optimizer has the variables of what computes gradients, as on a worker.
+        Whether the optimizer has the variables of what computes gradients, as on a worker; else
+        the program is loaded twice.
     """
 
-    def __init__(self, program: Program, *columns: Array, on_worker: bool = False) -> None:
+    def __init__(self, program: Program, *columns: Array, on_worker: bool = True) -> None:
         program = program.for_gradients()
         archive = program.export([(c.dtype, c.shape) for c in describe(columns)])
         self.layout = program.layout
@@ -109,7 +110,7 @@ def batches(columns: Sequence[Array], size: int) -> list[list[Array]]:
 
 def assert_one_call_does_both(program: Program, columns: Sequence[Array], size: int) -> None:
     """Make steps in one call with the next gradients, and apart, and compare every bit."""
-    apart, together = (Trainers(program, *columns, on_worker=True) for _ in range(2))
+    apart, together = (Trainers(program, *columns) for _ in range(2))
     layout = together.layout
     mean = layout.allocate()
     vectors, means = layout.vectors(together.buffer), layout.vectors(mean)

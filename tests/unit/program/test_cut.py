@@ -40,7 +40,7 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
     ),
     "accumulated": lambda: keras.optimizers.SGD(0.1, gradient_accumulation_steps=2),
 }
-KEPT = "sgd", "adamw, clipped", "averages", "accumulated"
+KEPT = "averages", "accumulated"
 
 
 def model(optimizer: Any, **layer: Any) -> keras.Model:
@@ -101,7 +101,7 @@ def whole(program: Program, batch_size: int, calls: int) -> dict[str, Array]:
 def test_gradients_and_update_are_the_whole_step_to_the_bit(name: str) -> None:
     program = captured(name)
     expected = whole(program, 8, 3)
-    cut = Trainers(program, X, Y)
+    cut = Trainers(program, X, Y, on_worker=False)
     for batch in batches((X, Y), 8) * 3:
         cut.step([batch])
     for parameter, value in cut.tensors.items():
@@ -153,16 +153,7 @@ def test_a_call_with_several_batches_adds_up_their_gradients() -> None:
 
 
 def test_moving_statistics_are_averaged() -> None:
-    keras.utils.set_random_seed(1)
-    made = keras.Sequential(
-        [
-            keras.Input((6,)),
-            keras.layers.BatchNormalization(),
-            keras.layers.Dense(3, activation="softmax"),
-        ]
-    )
-    made.compile("sgd", "sparse_categorical_crossentropy")
-    cut = Trainers(capture(made), X, Y)
+    cut = Trainers(captured("statistics"), X, Y)
     cut.step([(X[:8], Y[:8]), (X[8:], Y[8:])])
     moving = next(v for name, v in cut.tensors.items() if "moving_mean" in name)
     expected = 0.01 * X.mean(axis=0)
@@ -192,7 +183,7 @@ def test_a_module_is_cut() -> None:
 @pytest.mark.parametrize(
     ("dtype", "scale"),
     [
-        ("float32", 2.0**15),
+        pytest.param("float32", 2.0**15, marks=pytest.mark.long),
         pytest.param("mixed_float16", 2.0**10, marks=pytest.mark.long),
         ("mixed_float16", 2e6),
     ],
@@ -232,11 +223,10 @@ def test_gradients_of_one_worker_that_are_not_finite_lower_the_scale_of_all() ->
 
 
 def test_only_workers_that_compute_gradients_are_sent_the_scale() -> None:
-    made = scaled(2.0**15)
-    program = capture(made)
+    program = captured(OVERFLOWS)
     ordinary = program.layout
     twin = program.for_gradients()
-    assert len(ordinary) == len(made.weights)
+    assert len(ordinary) == len(program.model.weights)
     assert program.layout == ordinary == twin.layout.of_model
     assert len(twin.layout) == len(ordinary) + 1
     assert program.for_gradients() is twin is twin.for_gradients()
@@ -293,8 +283,8 @@ def test_the_learning_rate_of_the_update_can_be_set() -> None:
 
 
 def test_the_optimizers_state_continues_where_it_was_copied() -> None:
-    program = captured("adam")
-    first, second = Trainers(program, X, Y), Trainers(program, X, Y)
+    program = captured("averages")
+    first, second = (Trainers(program, X, Y, on_worker=False) for _ in range(2))
     for _ in range(3):
         first.step([(X, Y)])
     state = first.updater.state()

@@ -76,7 +76,7 @@ OPTIMIZERS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", few(OPTIMIZERS, "sgd", "adam"))
+@pytest.mark.parametrize("name", few(OPTIMIZERS, "adam"))
 def test_training_calls_equal_the_same_steps_in_the_session(
     name: str, data: tuple[Array, Array]
 ) -> None:
@@ -91,7 +91,7 @@ def test_training_calls_equal_the_same_steps_in_the_session(
         assert trained.values["loss"] == pytest.approx(loss, rel=1e-4)
 
 
-@pytest.mark.parametrize("name", few(OPTIMIZERS, "sgd", "adam"))
+@pytest.mark.parametrize("name", few(OPTIMIZERS, "adam"))
 def test_reset_puts_optimizer_state_back_each_time(name: str, data: tuple[Array, Array]) -> None:
     lone = Lone(Linear(OPTIMIZERS[name]()).capture(), *data)
     start, found = lone.buffer.copy(), []
@@ -256,7 +256,7 @@ def test_several_feeds_of_several_dtypes_are_cast_as_the_session_casts_them() ->
         assert_same(lone.tensors["w"], session.run(w))
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float64", "int32", "int64"])
+@pytest.mark.parametrize("dtype", few(["float16", "float64", "int32", "int64"], "float16", "int64"))
 def test_parameters_keep_their_dtype(dtype: str) -> None:
     x = v1.placeholder(tf.float32, [None])
     kept = v1.get_variable("kept", initializer=tf.constant([2, 3], dtype))
