@@ -176,6 +176,11 @@ def statements(
             yield from statements(node, lazy or function, typing)
 
 
+@cache
+def _statements_of(source: str) -> list[tuple[ast.Import | ast.ImportFrom, bool, bool]]:
+    return list(statements(ast.parse(source)))
+
+
 def base_of(node: ast.ImportFrom, module: Module) -> str:
     """Return the absolute name of what stands between ``from`` and ``import``."""
     if not node.level:
@@ -188,7 +193,7 @@ def base_of(node: ast.ImportFrom, module: Module) -> str:
 def imports(module: Module, known: Modules) -> list[Import]:
     """Resolve all imports of a module: names of known modules, or whole third-party names."""
     found = []
-    for node, lazy, typing in statements(ast.parse(module.source)):
+    for node, lazy, typing in _statements_of(module.source):
         if isinstance(node, ast.Import):
             targets = [alias.name for alias in node.names]
         else:
