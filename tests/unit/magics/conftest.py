@@ -112,7 +112,7 @@ class FakeRun:
         self.rules: tuple[Any, ...] = ()
         self.waits_for: tuple[str, ...] = ()
         self.notes: tuple[str, ...] = ()
-        self.rows_skipped = self.validations_left_out = 0
+        self.rows_skipped = self._left_out = 0
         self.reason: str | None = None
         self.advice: str | None = None
         self.links = LinkRates()
@@ -136,7 +136,7 @@ class FakeRun:
             reason=self.reason, validation={"accuracy": 0.8754},
             advice=self.advice, links=self.links, shards=self.shards,
             pending=self.pending, lost=self.lost, validations=5,
-            validations_left_out=self.validations_left_out,
+            validations_left_out=self._left_out,
         )  # fmt: skip
 
     @property

@@ -151,5 +151,5 @@ def test_the_status_says_why_a_run_was_stopped(cells: Cells, engine: Engine) -> 
 def test_the_status_counts_evaluations_that_were_left_out(cells: Cells, engine: Engine) -> None:
     cells(LINE)
     assert "left out" not in cells("%tos_status")
-    engine.runs[0].validations_left_out = 3
+    engine.runs[0]._left_out = 3
     assert "validation accuracy 0.875, evaluations 5 (3 left out)" in cells("%tos_status")

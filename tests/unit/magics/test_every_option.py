@@ -38,7 +38,7 @@ from tos_notebook.training.options import (
     SessionOptions,
     options_of,
 )
-from tos_notebook.training.options.observers import as_best
+from tos_notebook.training.options.observers import as_best, as_mlflow
 from tos_notebook.training.session import TrainingSession
 
 X, Y = np.arange(48, dtype=np.float32), np.arange(48, dtype=np.float32) % 2
@@ -87,6 +87,7 @@ AS: dict[str, Callable[..., Any]] = {
     "checkpoint_every": lambda value: as_trigger("checkpoint_every", value),
     "validation_every": lambda value: as_trigger("validation_every", value),
     "keep_best": lambda value: as_best("keep_best", value),
+    "mlflow": lambda value: as_mlflow("mlflow", value),
 }
 
 

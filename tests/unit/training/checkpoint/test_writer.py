@@ -67,7 +67,8 @@ from tos_notebook.training.checkpoint.folder import FIRST, Claim, Folder, checkp
 from tos_notebook.training.checkpoint.reading import last
 from tos_notebook.training.checkpoint.writer import CheckpointWriter, Subject
 from tos_notebook.training.factory import new_run_id
-from tos_notebook.training.resume import _origin, _restorable
+from tos_notebook.training.found import _restorable
+from tos_notebook.training.resume import _origin
 from tos_notebook.training.summaries import summaries
 from tos_notebook.training.swaps import Swap
 
