@@ -45,7 +45,7 @@ def run(
     }
     (folder / "examples").symlink_to(ROOT / "examples")
     done = subprocess.run(
-        [*adapted(command, words), "--epochs", "3"],
+        [*adapted(command, words), "--epochs", "10"],
         capture_output=True,
         text=True,
         timeout=application.TIMEOUT,
