@@ -34,14 +34,21 @@ def line(*words: str) -> str:
 
 
 def run(
-    command: str, folder: Path, hadoop: Hadoop, settings: dict[str, str], master: str = ""
+    command: str,
+    folder: Path,
+    settings: dict[str, str],
+    hadoop: Hadoop | None = None,
+    master: str = "",
 ) -> str:
-    """Run a command line to its end; return all that it has printed."""
+    """Run a command line to its end; return all that it has printed.
+
+    Without Hadoop's servers a folder of this machine takes the place of HDFS.
+    """
     words = {
         "python": sys.executable,
         "spark-submit": str(WHEEL / "bin" / "spark-submit"),
         "spark://master:7077": master,
-        "hdfs://": f"{hadoop.uri}/{folder.name}",
+        "hdfs://": f"{hadoop.uri}/{folder.name}" if hadoop else folder.as_uri(),
     }
     (folder / "examples").symlink_to(ROOT / "examples")
     done = subprocess.run(
@@ -70,25 +77,26 @@ def trained(out: str) -> None:
 
 
 @pytest.mark.gate
-def test_spark_submit_on_standalone(standalone: Standalone, hadoop: Hadoop, tmp_path: Path) -> None:
+def test_spark_submit_on_standalone(standalone: Standalone, tmp_path: Path) -> None:
     """The master is that of spark-submit alone."""
     command = line("spark-submit", "spark://master:7077")
-    trained(run(command, tmp_path, hadoop, SMALL, standalone.master))
+    trained(run(command, tmp_path, SMALL, master=standalone.master))
     assert (tmp_path / "digits.keras").is_file()
+    assert list((tmp_path / "runs").rglob("checkpoint-*.tos"))
+
+
+def test_python_on_standalone(standalone: Standalone, hadoop: Hadoop, tmp_path: Path) -> None:
+    command = line("python", "spark://master:7077")
+    trained(run(command, tmp_path, SMALL, hadoop, standalone.master))
     runs = f"/{tmp_path.name}/runs"
     (saved,) = hadoop.list(runs)
     assert any(name.startswith("checkpoint-") for name in hadoop.list(f"{runs}/{saved}"))
 
 
-def test_python_on_standalone(standalone: Standalone, hadoop: Hadoop, tmp_path: Path) -> None:
-    command = line("python", "spark://master:7077")
-    trained(run(command, tmp_path, hadoop, SMALL, standalone.master))
-
-
 def test_spark_submit_on_yarn(hadoop: Hadoop, tmp_path: Path) -> None:
     settings = {**application.yarn(hadoop), "spark.executor.instances": "2"}
     del settings["spark.master"]
-    trained(run(line("spark-submit", "yarn"), tmp_path, hadoop, settings))
+    trained(run(line("spark-submit", "yarn"), tmp_path, settings, hadoop))
     assert hadoop.list(f"/{tmp_path.name}/models").keys() == {"digits.keras"}
 
 
@@ -103,5 +111,5 @@ def test_spark_submit_in_yarn_s_cluster_mode(hadoop: Hadoop, tmp_path: Path) -> 
         "spark.yarn.appMasterEnv.SPARK_HOME": str(WHEEL),
     }
     del settings["spark.master"]
-    run(line("spark-submit", "yarn", "cluster"), tmp_path, hadoop, settings)
+    run(line("spark-submit", "yarn", "cluster"), tmp_path, settings, hadoop)
     assert hadoop.list(f"/{tmp_path.name}/models").keys() == {"digits.keras"}
