@@ -48,7 +48,7 @@ def _mean(labels: Any, values: Any) -> Any:
     return keras.ops.mean(values + 0 * labels)
 
 
-IDS = np.random.default_rng(0).choice(ROWS, 300)[np.random.default_rng(1).integers(0, 300, 2000)]
+IDS = np.random.default_rng(0).choice(ROWS, 300)[np.random.default_rng(1).integers(0, 300, 1000)]
 DATA = IDS, np.zeros((len(IDS), 1), np.float32)
 
 
@@ -126,7 +126,7 @@ def test_each_use_of_a_row_counts_once_if_a_shard_or_a_worker_is_killed(
     made: list[tos.Run] = []
 
     def kill_once(event: Any) -> None:
-        last = isinstance(event, MilestoneCommitted) and (event.epoch, event.sequence) == (1, 100)
+        last = isinstance(event, MilestoneCommitted) and (event.epoch, event.sequence) == (1, 50)
         if last and not killed:
             training: Any = made[0].parts.training
             (serving,) = training.trainer.parameters.commits.group.members()
@@ -147,7 +147,7 @@ def test_a_run_continues_from_a_checkpoint_and_the_next_run_from_its_model(
     train: Train, tmp_path: Path, spark_context: Any
 ) -> None:
     session = train(counting(), checkpoint_dir=f"file:{tmp_path}", **SERVED)
-    first = session.run(DATA, epochs=1, checkpoint_every=100, **OPTIONS)
+    first = session.run(DATA, epochs=1, checkpoint_every=50, **OPTIONS)
     resumed = tos.resume(first.uri, DATA, program=counting(), epochs=2, spark=spark_context)
     resumed.wait(120)
     _require_counts(resumed, 2)

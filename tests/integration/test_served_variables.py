@@ -77,10 +77,20 @@ def test_a_graph_learns_digits_on_variables_of_two_servers(
     assert program.evaluate(digits[2:])["accuracy"] > 0.85
 
 
-def test_every_batch_counts_once_and_the_servers_end_with_the_run(train: Train) -> None:
+def test_every_batch_counts_once_and_the_servers_end_with_the_run(
+    train: Train, watch: Watch
+) -> None:
     program, before = counter(), children()
     rows = np.arange(1.0, 1001.0)
-    run = train(program, strategy="tensorflow", batch_size=7).run((rows,), epochs=2)
+    session = train(program, strategy="tensorflow", batch_size=7)
+    run = session.start((rows,), epochs=2, sinks=[watch])
+    run.chaos(tos.chaos.Pause(0.02, any=2))
+    with pytest.raises(InvalidTransition, match="swap strategy"):
+        run.swap_strategy("ps")
+    watch.until(MilestoneCommitted)
+    are_kept_from_the_network(run)
+    run.chaos()
+    run.wait(120)
     assert list(run.parameters()["total"]) == [2 * rows.sum(), 2000.0]
     # Nobody counts how often others have changed the variables between a worker's steps.
     assert run.history["staleness"].isna().all()
@@ -148,17 +158,13 @@ def test_a_stopped_run_is_resumed_with_what_counts_and_no_more(
     assert list(resumed.parameters()["total"]) == [2 * rows.sum(), 2000.0]
 
 
-def test_the_servers_of_one_host_are_kept_from_the_network(train: Train, watch: Watch) -> None:
-    session = train(counter(), strategy="tensorflow", batch_size=10)
-    run = session.start((np.arange(1000.0),), epochs=2, sinks=[watch])
-    run.chaos(tos.chaos.Pause(0.02, any=2))
-    watch.until(MilestoneCommitted)
+def are_kept_from_the_network(run: tos.Run) -> None:
+    """Check where the one server of a run on this host listens."""
     (address,) = run.lifecycle.parts.training.trainer.parameters.addresses
     port = int(address.rpartition(":")[2])
     outer = {host for family, (host, *_) in _outer_addresses(port) if family == socket.AF_INET}
     # The kernel prefers who listens on the very address, and these answer nobody.
     assert outer <= listening(port)
-    run.stop()
 
 
 def listening(port: int) -> set[str]:
@@ -206,13 +212,7 @@ def test_servers_beyond_this_host_need_to_be_asked_for() -> None:
         strategy.trainer(setup)
 
 
-def test_the_strategy_is_not_swapped(train: Train, watch: Watch) -> None:
-    run = train(counter(), strategy="tensorflow", batch_size=10).start(
-        (np.arange(100.0),), epochs=3, sinks=[watch]
-    )
-    with pytest.raises(InvalidTransition, match="swap strategy"):
-        run.swap_strategy("ps")
-    run.wait(120)
+def test_no_run_is_swapped_to_the_strategy(train: Train) -> None:
     run = train(counter(), batch_size=10).start((np.arange(100.0),), epochs=3)
     with pytest.raises(ConfigError, match="Start another run"):
         run.swap_strategy("tensorflow")
@@ -236,6 +236,8 @@ def alone(digits: Digits, batch: int, epochs: int) -> dict[str, np.ndarray]:
     return {name: np.array(value) for name, value in values.items()}
 
 
+# So do two of which one is killed, in test_served_variables_faults.py.
+@pytest.mark.long
 def test_two_workers_in_step_train_as_one_process(
     spark_context: Any, train: Train, digits: Digits
 ) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -155,29 +154,6 @@ def test_a_server_that_dies_while_the_run_is_paused_is_told(
         run.wait(60)
 
 
-@contextmanager
-def stopped(
-    sc: Any, digits: Digits, folder: Path, strategy: str, partitions: int
-) -> Iterator[tos.Run]:
-    """Train in a fixed order, and stop behind a checkpoint; return the run."""
-    watch = Watch()
-    rows = [(x, int(y)) for x, y in zip(digits[0][:600], digits[1][:600], strict=True)]
-    options = {"strategy": strategy, "batch_size": 20, "sync_interval": 1}
-    with tos.TrainingSession(sc, digits_graph(), checkpoint_dir=str(folder), **options) as session:
-        run = session.start(
-            sc.parallelize(rows, partitions),
-            epochs=3,
-            shuffle="partitions",
-            seed=7,
-            checkpoint_every="4 milestones",
-            sinks=[watch],
-        )
-        run.chaos(tos.chaos.Pause(0.01, any=2))
-        watch.until(CheckpointWritten, count=2)
-        run.stop()
-        yield run
-
-
 @pytest.mark.parametrize(
     ("strategy", "partitions"),
     few([("tensorflow", 1), ("tensorflow:sync", 2)], ("tensorflow:sync", 2)),
@@ -186,15 +162,23 @@ def stopped(
 def test_a_resumed_run_continues_from_the_parameters_and_the_momentum_of_the_checkpoint(
     spark_context: Any, train: Train, digits: Digits, tmp_path: Path, strategy: str, partitions: int
 ) -> None:
-    with stopped(spark_context, digits, tmp_path, strategy, partitions) as run:
-        assert run.history["samples"].sum() < 1800
     rows = [(x, int(y)) for x, y in zip(digits[0][:600], digits[1][:600], strict=True)]
     rdd = spark_context.parallelize(rows, partitions)
-    resumed = tos.resume(run.uri, rdd, spark=spark_context)
+    options = {"strategy": strategy, "batch_size": 20, "sync_interval": 1}
+    session = train(digits_graph(), checkpoint_dir=str(tmp_path), **options)
+    whole = session.run(
+        rdd, epochs=3, shuffle="partitions", seed=7, checkpoint_every="10 milestones"
+    )
+    session.close()
+    # The first that is left was written in mid-epoch, with momentum.
+    _, *later = sorted((tmp_path / whole.run_id).glob("checkpoint-*.tos"))
+    for path in later:
+        path.unlink()
+    (saved,) = tos.runs(str(tmp_path), spark=spark_context)
+    assert 10 <= saved.milestones < whole.status.milestones
+    resumed = tos.resume(saved, rdd, spark=spark_context)
     resumed.wait(120)
     assert resumed.history["samples"].sum() == 3 * 600
-    session = train(digits_graph(), strategy=strategy, batch_size=20, sync_interval=1)
-    whole = session.run(rdd, epochs=3, shuffle="partitions", seed=7)
     for name, value in resumed.parameters().items():
         assert np.abs(value - whole.parameters()[name]).max() < 1e-6
     assert resumed.history["version"].max() == whole.history["version"].max()

@@ -28,7 +28,7 @@ from tos_notebook.training.epochs import Epochs
 
 Train = Callable[..., tos.TrainingSession]
 
-VALUES = np.arange(2000.0)
+VALUES = np.arange(1000.0)
 SHARDED: dict[str, Any] = {
     "strategy": "ps:shards=1",
     "combiner": "downpour",
@@ -144,7 +144,7 @@ def test_a_run_moves_into_shards_and_back_and_continues_from_a_checkpoint(
         **{**SHARDED, "combiner": "fedasync"},
     )
     watch = Watch()
-    options: dict[str, Any] = {"partitions": 1, "epochs": 200, "checkpoint_every": 500}
+    options: dict[str, Any] = {"partitions": 1, "epochs": 400, "checkpoint_every": 250}
     run = session.start((VALUES,), sinks=[watch], **options)
     watch.mid_epoch(0)
     assert [shard.number for shard in run.status.shards] == [1]

@@ -286,16 +286,16 @@ def test_a_run_whose_slots_another_run_holds_starts_when_that_ends(
 ) -> None:
     """It says so at once, and neither its session nor its start waits for a slot."""
     x, y, *_ = digits
-    first = train(classifier()).start((x, y), epochs=100_000)
+    first = train(captured_classifier()).start((x, y), epochs=100_000)
     first.wait_for(workers=2)
-    second = train(classifier()).start((x, y), epochs=1, sinks=[watch])
+    second = train(captured_classifier(1)).start((x, y), epochs=1, sinks=[watch])
     watch.until(Stalled)
     (stalled,) = watch.of(Stalled)
     assert stalled.message == f"Waiting: run {first.number} holds both slots of {second.master}."
     assert "For room now, stop another run" in stalled.look
     assert second.status.waits_for == (f"{stalled.message} {stalled.look}",)
     assert (first.status.state, second.status.state) == ("running", "queued")
-    given_up = train(classifier()).start((x, y), epochs=1)
+    given_up = train(captured_classifier(2)).start((x, y), epochs=1)
     given_up.stop()
     assert (given_up.state, second.state) == ("stopped", "starting")
     first.stop()
@@ -316,14 +316,15 @@ def test_data_that_need_no_look_start_while_another_run_holds_the_slots(
     frame = SparkSession(spark_context).createDataFrame(rdd, "pixels array<float>, digit long")
     columns = tos.columns(frame, "pixels", "digit")
     seen = spark_context.parallelize(rows, 2)
-    train(classifier()).run(seen, epochs=1)
-    first, session = train(classifier()).start((x, y), epochs=100_000), train(classifier())
+    train(captured_classifier()).run(seen, epochs=1)
+    first = train(captured_classifier()).start((x, y), epochs=100_000)
+    session = train(captured_classifier(1))
     first.wait_for(workers=2)
     who = rf"a slot of Spark, but run {first.number} holds both slots of local\[2"
     with pytest.raises(WaitTimeout, match=rf"first rows of the data, which needs {who}"):
         session.start(rdd, epochs=1)
     # Another run has looked at these.
-    third = train(classifier()).start(seen, epochs=1)
+    third = train(captured_classifier(2)).start(seen, epochs=1)
     second = session.start(columns, epochs=1, validation_data=columns)
     assert (first.state, second.state) == ("running", "starting")
     first.stop()

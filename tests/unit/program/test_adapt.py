@@ -39,7 +39,7 @@ def table() -> pd.DataFrame:
 def frame(spark_context: Any, table: pd.DataFrame) -> Any:
     spark = tos.connect(spark_context, warm_up=False)
     # In partitions of unequal size.
-    return spark.createDataFrame(table).repartition(3, "number")
+    return spark.createDataFrame(table).repartition(3, "number").cache()
 
 
 @pytest.mark.parametrize(

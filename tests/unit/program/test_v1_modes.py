@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.long import few
+
 ROOT = Path(__file__).parents[3]
 
 PROGRAM = """
@@ -116,7 +118,7 @@ for make in optimizers[:2]:
         check(make())
 # With variables that are resources, test_graph_cut.py tries them all. What is refused names the
 # operations: Adam's are several, the others' are one each. A loop is the same for all of them.
-for number, make in enumerate(optimizers if {references} else optimizers[:1]):
+for number, make in enumerate(optimizers[:{cut}]):
     with tf.Graph().as_default():
         check_cut(make(), loops=number == 0, refuses=number < 2)
 print("trained")
@@ -124,15 +126,22 @@ print("trained")
 
 
 @pytest.mark.parametrize(
-    ("mode", "references"),
-    [
-        ("tf.disable_v2_behavior()", True),
-        pytest.param("tf.disable_eager_execution()", False, marks=pytest.mark.long),
-    ],
+    ("mode", "references", "cut"),
+    # With so many of its optimizers.
+    few(
+        [
+            ("tf.disable_v2_behavior()", True, 2),
+            ("tf.disable_v2_behavior()", True, 5),
+            ("tf.disable_eager_execution()", False, 1),
+        ],
+        ("tf.disable_v2_behavior()", True, 2),
+    ),
 )
-def test_a_graph_of_any_mode_trains_as_in_its_session(mode: str, references: bool) -> None:
+def test_a_graph_of_any_mode_trains_as_in_its_session(
+    mode: str, references: bool, cut: int
+) -> None:
     """Reads, updates, sparse updates, loops, and reads that wait for an update."""
-    code = PROGRAM.format(mode=mode, references=references)
+    code = PROGRAM.format(mode=mode, references=references, cut=cut)
     done = subprocess.run(
         [sys.executable, "-c", code],
         env=os.environ | {"PYTHONPATH": str(ROOT), "TF_CPP_MIN_LOG_LEVEL": "3"},

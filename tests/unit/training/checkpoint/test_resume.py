@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
-from tests.integration.conftest import new_counter
+from tests.integration.conftest import counter
 from tests.unit.training.checkpoint.test_writer import of_another_rule
 from tos_notebook.cluster.storage import Storage
 from tos_notebook.errors import (
@@ -57,7 +57,7 @@ def stop_early(sc: Any, folder: Path, data: Any, split: float | None = None, **o
             reached.set()
 
     with tos.TrainingSession(
-        sc, new_counter(), sync_interval=1, checkpoint_dir=str(folder), **settings
+        sc, counter(), sync_interval=1, checkpoint_dir=str(folder), **settings
     ) as session:
         run = session.start(
             data, 3, checkpoint_every=10, sinks=[sink], name="short", validation_split=split
@@ -91,7 +91,7 @@ def test_a_saved_run_is_listed_looked_at_and_resumed(spark_context: Any, stopped
     assert found.settings.combiner == "downpour"
     assert len(found.figure().data) > 0
     events: list[Event] = []
-    model = new_counter()
+    model = counter()
     run = found.resume(spark=spark_context, program=model, sinks=[events.append])
     run.pause()
     with pytest.raises(InvalidTransition, match="trains in this process"):
@@ -188,7 +188,7 @@ def test_a_split_run_continues_with_the_same_rows_and_evaluates_the_others(
 ) -> None:
     data = spark_context.parallelize([(value,) for value in X], 2)
     uri = stop_early(spark_context, tmp_path, data, split=0.25)
-    run = tos.resume(uri, data, spark=spark_context, program=new_counter()).wait(LIMIT)
+    run = tos.resume(uri, data, spark=spark_context, program=counter()).wait(LIMIT)
     total, rows = run.parameters()["total"] / 3
     assert 600 < rows < 900
     mean = run.validation["loss"].iloc[-1]
@@ -206,7 +206,7 @@ def test_a_split_run_continues_with_the_best_of_its_own_validation(
         uri,
         data,
         spark=spark_context,
-        program=new_counter(),
+        program=counter(),
         sinks=None,
         validation_on=None,
         **options,
@@ -232,7 +232,7 @@ def test_what_was_asked_for_in_vain_is_not_among_the_settings_of_a_run_that_is_o
 ) -> None:
     """A run that continues goes by it, though."""
     options: dict[str, Any] = {"sync_interval": 1, "batch_size": 5, "checkpoint_dir": str(tmp_path)}
-    with tos.TrainingSession(spark_context, new_counter(), **options) as session:
+    with tos.TrainingSession(spark_context, counter(), **options) as session:
         run = session.start((X,), 10_000, checkpoint_every="1h")
         run.wait_for(milestones=5, timeout=LIMIT)
         run.pause()
@@ -254,7 +254,7 @@ def test_a_run_that_was_validated_says_that_it_continues_without(
     spark_context: Any, tmp_path: Path
 ) -> None:
     with tos.TrainingSession(
-        spark_context, new_counter(), sync_interval=1, checkpoint_dir=str(tmp_path)
+        spark_context, counter(), sync_interval=1, checkpoint_dir=str(tmp_path)
     ) as session:
         run = session.start(
             (X,), 1, checkpoint_every="1h", validation_data=(X,), keep_best="val_loss"
@@ -266,7 +266,7 @@ def test_a_run_that_was_validated_says_that_it_continues_without(
     assert asked in " ".join(run.status.notes)
     again: dict[str, Any] = {"validation_data": (X,), "keep_best": "val_loss"}
     assert run.uri is not None
-    run = tos.resume(run.uri, spark=spark_context, program=new_counter(), epochs=3, **again)
+    run = tos.resume(run.uri, spark=spark_context, program=counter(), epochs=3, **again)
     assert "before" not in " ".join(run.wait(LIMIT).status.notes)
 
 
@@ -366,7 +366,7 @@ def test_a_damaged_program_is_not_trained(spark_context: Any, stopped: str, tmp_
 
 def test_checkpoints_need_a_directory_that_lasts(spark_context: Any) -> None:
     with (
-        tos.TrainingSession(spark_context, new_counter()) as session,
+        tos.TrainingSession(spark_context, counter()) as session,
         pytest.raises(ConfigError, match='such as checkpoint_dir="hdfs:///runs"'),
     ):
         session.start((X,), checkpoint_every="30s")
