@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import wait
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ..common.threads import in_thread
 from ..errors import ConfigError, WaitTimeout
+from .backend import backend_of
 from .calls import within
 from .executors import setting
 from .jobs import cancel, in_pool, pool_of
@@ -100,7 +101,7 @@ class Asking:
             return call()
 
         def tasks() -> int | None:
-            return within(ANSWER, partial(_tasks, self._sc, group), what)
+            return within(ANSWER, partial(backend_of(self._sc).tasks_of, group), what)
 
         answer = in_thread(group, partial(in_pool, self._sc, pool_of(self._sc), grouped))
         silent = held = looked = time.monotonic()
@@ -143,12 +144,3 @@ def _start_timeout(sc: SparkContext) -> float:
     if not 0 < seconds < math.inf:
         raise ConfigError(f"{START_TIMEOUT}: expected seconds such as 600, got {value!r}.")
     return seconds
-
-
-def _tasks(sc: Any, group: str) -> int | None:
-    """Return how many tasks run for a call; None if it has no job."""
-    tracker = sc.statusTracker()
-    jobs = filter(None, map(tracker.getJobInfo, tracker.getJobIdsForGroup(group)))
-    running = [job for job in jobs if job.status == "RUNNING"]
-    stages = [tracker.getStageInfo(stage) for job in running for stage in job.stageIds]
-    return sum(stage.numActiveTasks for stage in stages if stage) if running else None

@@ -5,20 +5,19 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from ..errors import ConfigError, RemoteProtocolError, WaitTimeout
+from .backend import backend_of
 from .calls import within
+from .jvm_backend import DRIVER, local_master
 from .reach import listening_host
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
 logger = logging.getLogger(__name__)
-
-DRIVER = "driver"
-"""Spark's id of the process that runs the tasks of a ``local[...]`` master."""
 
 UNKNOWN = "?"
 
@@ -34,13 +33,8 @@ DATA_LIMIT = "spark.tos.data.limit"
 
 HIGHEST_PORT = 65_535
 
-RECENT_TASKS = 1000
-"""Tasks of a stage, newest first, among which a running one is looked up."""
-
 ANSWER = 5.0
 """Seconds for Spark to say what it knows of its executors."""
-
-_LOCAL = re.compile(r"local(\[(?P<slots>\d+|\*)(\s*,\s*(?P<failures>\d+))?\s*\])?")
 
 
 def active_context() -> SparkContext | None:
@@ -52,12 +46,12 @@ def active_context() -> SparkContext | None:
 
 def is_running(sc: object) -> bool:
     """Whether a Spark context was not stopped from Python."""
-    return getattr(sc, "_jsc", None) is not None
+    return sc is not None and backend_of(sc).is_running()
 
 
 def is_local(sc: SparkContext) -> bool:
     """Tell whether tasks run in the driver's own JVM (``local[...]``)."""
-    return _LOCAL.fullmatch(sc.master) is not None
+    return local_master(sc.master) is not None
 
 
 def task_cores(sc: SparkContext) -> int:
@@ -67,25 +61,12 @@ def task_cores(sc: SparkContext) -> int:
 
 def executor_cores(sc: SparkContext) -> list[int]:
     """Return the cores of each executor that has registered; in ``local[...]`` of the only one."""
-    local = _LOCAL.fullmatch(sc.master)
-    if local is None:
-        return [executor.totalCores() for executor in _executors(sc)]
-    return [_local_cores(sc, local["slots"])]
-
-
-def _local_cores(sc: SparkContext, given: str | None) -> int:
-    if given != "*":
-        return int(given or "1")
-    return int(sc._jvm.java.lang.Runtime.getRuntime().availableProcessors())
+    return backend_of(sc).executor_cores()
 
 
 def task_attempts(sc: SparkContext) -> int:
     """Return how often Spark runs a task before it gives up the job."""
-    local = _LOCAL.fullmatch(sc.master)
-    if local is None:
-        return int(setting(sc, "spark.task.maxFailures", "4"))
-    # Spark heeds the setting on clusters only.
-    return int(local["failures"] or 1)
+    return backend_of(sc).task_attempts()
 
 
 def slots(sc: SparkContext) -> int:
@@ -93,16 +74,12 @@ def slots(sc: SparkContext) -> int:
 
     Spark's default parallelism where no executor has registered yet.
     """
-    local = _LOCAL.fullmatch(sc.master)
-    if local is None:
-        known = sum(executor.maxTasks() for executor in _executors(sc))
-        return max(1, known or sc.defaultParallelism)
-    return max(1, _local_cores(sc, local["slots"]) // task_cores(sc))
+    return backend_of(sc).slots()
 
 
 def registered(sc: SparkContext) -> int:
     """Return how many executors a cluster has given; Spark counts the driver among them."""
-    return sum(1 for _ in _executors(sc))
+    return backend_of(sc).registered()
 
 
 def executor_of_started(sc: SparkContext, task_attempt_id: int) -> tuple[str, str]:
@@ -115,7 +92,7 @@ def executor_of_started(sc: SparkContext, task_attempt_id: int) -> tuple[str, st
         Spark starts later.
     """
     try:
-        started = within(ANSWER, lambda: _tasks_started(sc), "Spark's number of tasks")
+        started = within(ANSWER, backend_of(sc).tasks_started, "Spark's number of tasks")
     except WaitTimeout as error:
         logger.warning("%s", error)
         return UNKNOWN, UNKNOWN
@@ -124,16 +101,6 @@ def executor_of_started(sc: SparkContext, task_attempt_id: int) -> tuple[str, st
             f"Expected one of the {started} tasks that Spark has started, got {task_attempt_id}."
         )
     return executor_of(sc, task_attempt_id)
-
-
-def _tasks_started(sc: SparkContext) -> int | None:
-    """Return how many tasks Spark has started; None where its scheduler does not say."""
-    from py4j.protocol import Py4JError
-
-    try:
-        return int(sc._jsc.sc().taskScheduler().nextTaskId())
-    except (Py4JError, TypeError):
-        return None
 
 
 def executor_of(sc: SparkContext, task_attempt_id: int, timeout: float = ANSWER) -> tuple[str, str]:
@@ -156,19 +123,14 @@ def executor_of(sc: SparkContext, task_attempt_id: int, timeout: float = ANSWER)
     """
     if is_local(sc):
         return DRIVER, "127.0.0.1"
+    ask = partial(backend_of(sc).place_of_running, task_attempt_id)
     try:
-        return within(timeout, lambda: _executor_of(sc, task_attempt_id), "Spark's list of tasks")
+        found = within(timeout, ask, "Spark's list of tasks")
     except WaitTimeout as error:
         # A worker asks while it joins, and can train without it.
         logger.warning("%s", error)
-        return UNKNOWN, UNKNOWN
-
-
-def _executor_of(sc: SparkContext, task_attempt_id: int) -> tuple[str, str]:
-    for task in _running_tasks(sc):
-        if task.taskId() == task_attempt_id:
-            return task.executorId(), task.host()
-    return UNKNOWN, UNKNOWN
+        found = None
+    return found or (UNKNOWN, UNKNOWN)
 
 
 def executor_of_ended(
@@ -187,20 +149,13 @@ def executor_of_ended(
     """
     if is_local(sc):
         return DRIVER, "127.0.0.1"
-    from py4j.protocol import Py4JError
-
+    ask = partial(backend_of(sc).place_of_ended, stage, task_attempt_id)
     try:
-        found = within(ANSWER, lambda: _executor_in(sc, stage, task_attempt_id), "Spark's tasks")
-    except (WaitTimeout, Py4JError) as error:
+        found = within(ANSWER, ask, "Spark's tasks")
+    except WaitTimeout as error:
         logger.warning("%s", error)
         found = None
     return (UNKNOWN, host) if found is None else found
-
-
-def _executor_in(sc: SparkContext, stage: int, task_attempt_id: int) -> tuple[str, str] | None:
-    # The attempts of a stage are listed one by one, and few have more than one.
-    tasks = _items(sc._jsc.sc().statusStore().taskList(stage, 0, RECENT_TASKS))
-    return next(((t.executorId(), t.host()) for t in tasks if t.taskId() == task_attempt_id), None)
 
 
 def where_to_look(sc: SparkContext, executor: str | None, timeout: float = ANSWER) -> str:
@@ -214,30 +169,13 @@ def where_to_look(sc: SparkContext, executor: str | None, timeout: float = ANSWE
     timeout : float
         Seconds for Spark to say what it has.
     """
-    try:
-        return within(timeout, lambda: _where_to_look(sc, executor), "Spark's list of executors")
-    except WaitTimeout as error:
-        return str(error)
-
-
-def _where_to_look(sc: SparkContext, executor: str | None) -> str:
-    ui = sc.uiWebUrl
-    if executor is None:
-        found = 1 if is_local(sc) else registered(sc)
-        busy = sum(1 for _ in _running_tasks(sc))
-        page = f" See {ui}." if ui else " See Spark's master or resource manager."
-        return (
-            f"Spark has {found} executor{'' if found == 1 else 's'} with "
-            f"{slots(sc) if found else 0} slots, and {busy} tasks run.{page}"
-        )
     if executor == DRIVER:
         return "See this process's standard error, and what the worker's process does."
-    for known in _executors(sc):
-        if known.id() == executor:
-            logs = known.executorLogs()
-            if logs.contains("stderr"):
-                return f"See its standard error: {logs.apply('stderr')}"
-    return f"See the executor's log{f' by {ui}/executors/' if ui else ''}; it may be gone."
+    ask = partial(backend_of(sc).where_to_look, executor)
+    try:
+        return within(timeout, ask, "Spark's list of executors")
+    except WaitTimeout as error:
+        return str(error)
 
 
 def contact_host(sc: SparkContext) -> str:
@@ -245,8 +183,7 @@ def contact_host(sc: SparkContext) -> str:
 
     ``spark.tos.server.host``, else the one that Spark uses itself.
     """
-    own = "127.0.0.1" if is_local(sc) else setting(sc, "spark.driver.host", "127.0.0.1")
-    return setting(sc, SERVER_HOST, own)
+    return setting(sc, SERVER_HOST, "") or backend_of(sc).driver_host()
 
 
 def contact_port(sc: SparkContext) -> int:
@@ -336,22 +273,4 @@ def stored_limit(sc: SparkContext) -> int:
 
 def setting(sc: SparkContext, key: str, default: str) -> str:
     """Return a setting of Spark, as it was when Spark started."""
-    # sc.getConf() would copy all settings, one call to Java for each: 30 ms.
-    return str(sc._jsc.sc().conf().get(key, default))
-
-
-def _executors(sc: SparkContext) -> Iterator[Any]:
-    """Iterate over those of a cluster; Spark lists the driver among them."""
-    known = _items(sc._jsc.sc().statusStore().executorList(True))
-    return (executor for executor in known if executor.id() != DRIVER)
-
-
-def _running_tasks(sc: SparkContext) -> Iterator[Any]:
-    store = sc._jsc.sc().statusStore()
-    for stage in _items(store.activeStages()):
-        yield from _items(store.taskList(stage.stageId(), stage.attemptId(), RECENT_TASKS))
-
-
-def _items(sequence: Any) -> Iterator[Any]:
-    """Iterate over a Scala Seq."""
-    return (sequence.apply(index) for index in range(sequence.size()))
+    return backend_of(sc).setting(key, default)

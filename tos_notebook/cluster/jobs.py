@@ -25,8 +25,8 @@ from ..errors import (
 from ..readable import sentence, with_cells
 from ..wire.messages import Refused
 from ..wire.refusals import error_of
-from .calls import java_errors, java_text, reason, within
-from .executors import is_running
+from .backend import backend_of
+from .calls import java_errors, java_text, reason
 
 if TYPE_CHECKING:
     from pyspark import RDD, SparkContext
@@ -149,7 +149,7 @@ def cancel(sc: SparkContext, group: str, timeout: float = ANSWER) -> None:
     WaitTimeout
         Spark does not answer.
     """
-    _ask(sc, lambda context: context.cancelJobGroupAndFutureJobs(group), "cancel its job", timeout)
+    backend_of(sc).cancel(group, timeout)
 
 
 def kill_task(sc: SparkContext, task: int, reason: str, timeout: float = ANSWER) -> None:
@@ -170,23 +170,7 @@ def kill_task(sc: SparkContext, task: int, reason: str, timeout: float = ANSWER)
     WaitTimeout
         Spark does not answer.
     """
-    _ask(
-        sc,
-        lambda context: context.killTaskAttempt(task, True, reason),
-        f"kill task {task}",
-        timeout,
-    )
-
-
-def _ask(sc: SparkContext, call: Callable[[Any], object], what: str, timeout: float) -> None:
-    """Make a call with Java's Spark context, unless it has stopped."""
-
-    def call_if_running() -> None:
-        context = sc._jsc.sc() if is_running(sc) else None
-        if context is not None and not context.isStopped():
-            call(context)
-
-    within(timeout, call_if_running, f"Spark to {what}")
+    backend_of(sc).kill(task, reason, timeout)
 
 
 def cancellation(error: BaseException) -> str | None:

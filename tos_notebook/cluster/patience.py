@@ -12,12 +12,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..common.repeats import Repeats
-from ..errors import ConfigError
+from ..errors import ConfigError, WaitTimeout
+from .backend import backend_of
 from .calls import java_errors
 from .executors import executor_cores, is_local, task_cores
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
+
+ANSWER = 15.0
+"""Seconds for Spark to take note that its jobs are canceled."""
 
 STEP = 1.0
 """Seconds between two looks."""
@@ -126,8 +130,8 @@ def patiently(sc: SparkContext, timeout: float) -> Iterator[Patience]:
     def watch() -> None:
         while not ended.wait(min(STEP, timeout)):
             if not patience.look():
-                # Not cancelJobGroup, which does nothing if the job has not been submitted yet.
-                sc._jsc.sc().cancelJobGroupAndFutureJobs(group)
+                with suppress(WaitTimeout):
+                    backend_of(sc).cancel(group, ANSWER)
                 return
 
     thread = threading.Thread(target=watch, name="tos-patience", daemon=True)

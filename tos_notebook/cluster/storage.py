@@ -18,6 +18,7 @@ from .stores import (
     DAY,
     TEMPORARY,
     UNFINISHED,
+    Publications,
     checked_name,
     checked_uri,
     checksums_of,
@@ -55,7 +56,7 @@ class Storage:
         self._sc = sc
         self._hadoop = sc._jvm.org.apache.hadoop
         self._conf = sc._jsc.hadoopConfiguration()
-        self._published: dict[str, str] = {}
+        self._published = Publications()
         self._transfer = self._hadoop.io.IOUtils.copyBytes
         try:
             self._root = hadoop_path(sc, uri)
@@ -241,35 +242,15 @@ class Storage:
                     self._fs.delete(path, False)
 
     def publish(self, name: str, data: bytes | memoryview | Path) -> str:
-        """Write a file that every task can `fetch` by its name.
-
-        Publishing the same content again does nothing. What another directory has published under
-        the same name is taken for the same.
-
-        Returns
-        -------
-        str
-            The file's URI.
-
-        Raises
-        ------
-        ConfigError
-            The name was published with another content: executors keep the first.
-        CheckpointError
-            The file system refused.
-        """
+        """See `PublishingStore.publish`."""
         digest = digest_of(data)
-        if self._published.get(name, digest) != digest:
-            raise ConfigError(
-                f"{name!r} was published with another content; publish under a new name."
-            )
-        if name not in self._published:
+        if self._published.is_new(name, digest):
             uri = self.write(name, data)
             with self.failing("publish", name):
                 # Of one name Spark serves the file of one directory, and refuses another.
                 if not any(file.endswith(f"/{name}") for file in self._sc.listFiles):
                     self._sc.addFile(uri)
-            self._published[name] = digest
+            self._published.note(name, digest)
         return str(self._file(name).toString())
 
     def _file(self, name: str) -> Any:

@@ -249,6 +249,59 @@ class FileStore(Protocol):
         """
 
 
+class PublishingStore(FileStore, Protocol):
+    """A directory whose files can be published for every task."""
+
+    def publish(self, name: str, data: bytes | memoryview | Path) -> str:
+        """Write a file that every task can `fetch` by its name; return its URI.
+
+        Publishing the same content again does nothing. What another directory has published under
+        the same name is taken for the same.
+
+        Parameters
+        ----------
+        name : str
+            Without directories.
+        data : bytes-like, or Path of a local file
+
+        Raises
+        ------
+        ConfigError
+            The name was published with another content: executors keep the first.
+        CheckpointError
+            The file system refused.
+        """
+
+
+class Publications:
+    """What a directory has published."""
+
+    def __init__(self) -> None:
+        self._digests: dict[str, str] = {}
+
+    def is_new(self, name: str, digest: str) -> bool:
+        """Tell whether a file is still to be published.
+
+        Parameters
+        ----------
+        name, digest : str
+
+        Raises
+        ------
+        ConfigError
+            The name was published with another content.
+        """
+        if self._digests.get(name, digest) != digest:
+            raise ConfigError(
+                f"{name!r} was published with another content; publish under a new name."
+            )
+        return name not in self._digests
+
+    def note(self, name: str, digest: str) -> None:
+        """Note that a file is published."""
+        self._digests[name] = digest
+
+
 def checked_name(name: str) -> str:
     """Return a file's name.
 

@@ -1,0 +1,117 @@
+"""What this package asks of Spark, and who answers: the driver's JVM."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from .jvm_backend import JvmBackend
+
+
+class Backend(Protocol):
+    """What this package asks of Spark."""
+
+    def is_running(self) -> bool:
+        """Tell whether nobody has stopped it from Python."""
+
+    def setting(self, key: str, default: str) -> str:
+        """Return a setting of Spark.
+
+        Parameters
+        ----------
+        key, default : str
+        """
+
+    def driver_host(self) -> str:
+        """Return the address at which executors find this process, unless the user gives one."""
+
+    def executor_cores(self) -> list[int]:
+        """Return the cores of each executor that has registered, as far as that is known."""
+
+    def task_attempts(self) -> int:
+        """Return how often Spark runs a task before it gives up the job."""
+
+    def slots(self) -> int:
+        """Return how many tasks run at once, at least 1."""
+
+    def registered(self) -> int:
+        """Return how many executors a cluster has given."""
+
+    def tasks_started(self) -> int | None:
+        """Return how many tasks Spark has started; None if nobody knows."""
+
+    def place_of_running(self, task: int) -> tuple[str, str] | None:
+        """Return the executor's id and the host of a running task; None if nobody knows.
+
+        Parameters
+        ----------
+        task : int
+            Spark's task attempt id.
+        """
+
+    def place_of_ended(self, stage: int, task: int) -> tuple[str, str] | None:
+        """Return the executor's id and the host of a task that may have ended.
+
+        Parameters
+        ----------
+        stage, task : int
+            Spark's numbers.
+        """
+
+    def where_to_look(self, executor: str | None) -> str:
+        """Return a sentence that says where to look if an executor is silent.
+
+        Parameters
+        ----------
+        executor : str or None
+            None for Spark as a whole.
+        """
+
+    def tasks_of(self, group: str) -> int | None:
+        """Return how many tasks run for a group of jobs; None if it has no job.
+
+        Parameters
+        ----------
+        group : str
+        """
+
+    def cancel(self, group: str, timeout: float) -> None:
+        """Cancel a group's jobs, those to come included; from any thread.
+
+        Parameters
+        ----------
+        group : str
+        timeout : float
+            Seconds for Spark to take note.
+
+        Raises
+        ------
+        WaitTimeout
+            Spark does not answer.
+        """
+
+    def kill(self, task: int, reason: str, timeout: float) -> None:
+        """Kill a task attempt, so that Spark starts another one; do nothing where nobody can.
+
+        Parameters
+        ----------
+        task : int
+            Spark's task attempt id.
+        reason : str
+        timeout : float
+            Seconds for Spark to take note.
+
+        Raises
+        ------
+        WaitTimeout
+            Spark does not answer.
+        """
+
+
+def backend_of(sc: Any) -> Backend:
+    """Return who answers for a Spark context.
+
+    Parameters
+    ----------
+    sc : SparkContext
+    """
+    return JvmBackend(sc)
