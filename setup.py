@@ -96,6 +96,14 @@ MLFLOW = [
     "mlflow-skinny>=3,<4",
 ]
 
+CONNECT = [
+    # What PySpark's own extra of this name asks for, in the ranges that go with TensorFlow's.
+    "grpcio>=1.67,<2",  # Spark 4.0 asks for 1.67, 4.3 for 1.76
+    "grpcio-status>=1.67,<2",  # says what a server has refused; of grpcio's number
+    "googleapis-common-protos>=1.65,<2",  # its messages
+    "zstandard>=0.25,<1",  # plans are sent compressed, from Spark 4.1 on
+]
+
 DOCS = [
     "sphinx>=9,<10",  # warnings are errors, and each major version has new ones
     "myst-parser>=5,<6",  # the pages are Markdown, for GitHub as well; 5 takes Sphinx 9
@@ -108,6 +116,7 @@ TEST = [
     *LAB,
     *TENSORBOARD,
     *MLFLOW,
+    *CONNECT,
     *DOCS,
     "pytest>=9,<10",  # puts pythonpath in place before it loads -p plug-ins
     "pytest-xdist>=3.6,<4",  # several processes at once
@@ -167,6 +176,7 @@ setup(
         "legacy-keras": LEGACY_KERAS,
         "tensorboard": TENSORBOARD,
         "mlflow": MLFLOW,
+        "connect": CONNECT,
         "docs": DOCS,
         "test": TEST,
     },

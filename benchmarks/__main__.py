@@ -18,7 +18,7 @@ ROOMS = {
     "throughput": (
         *("training", "fit", "digits", "codecs", "tls", "merging", "checkpoints"),
         *("tensorboard", "observers", "dataframes", "strings", "inference", "streaming", "reduce"),
-        *("sharing", "allreduce", "mllib", "feeding", "embeddings"),
+        *("sharing", "allreduce", "mllib", "feeding", "embeddings", "connect"),
     ),
     "latency": ("exchange", "pushes", "control", "epochs", "failures"),
     "scale": ("load", "workers", "memory", "stragglers", "shards", "predictions", "served"),

@@ -50,6 +50,8 @@ class Server:
         A command that executes another one, such as ``ip netns exec NAME``.
     """
 
+    limit = START_TIMEOUT
+
     def __init__(
         self,
         arguments: Sequence[str],
@@ -76,7 +78,7 @@ class Server:
 
     def wait(self) -> re.Match[str]:
         """Wait until it serves; return what it said then."""
-        if not self._decided.wait(START_TIMEOUT) or self._said is None:
+        if not self._decided.wait(self.limit) or self._said is None:
             self.kill()
             raise RuntimeError(f"A server does not start:\n{self.log.read_text()[-4000:]}")
         return self._said

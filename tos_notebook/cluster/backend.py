@@ -1,14 +1,16 @@
-"""What this package asks of Spark, and who answers: the driver's JVM."""
+"""Where tasks run, and who knows about it: the driver's JVM, or a Spark Connect server."""
 
 from __future__ import annotations
 
 from typing import Any, Protocol
 
+from ..errors import ConnectError
 from .jvm_backend import JvmBackend
+from .remote.context import RemoteContext, context_of_session, is_remote
 
 
 class Backend(Protocol):
-    """What this package asks of Spark."""
+    """What this package asks of Spark, beside what `Context` says."""
 
     def is_running(self) -> bool:
         """Tell whether nobody has stopped it from Python."""
@@ -112,6 +114,41 @@ def backend_of(sc: Any) -> Backend:
 
     Parameters
     ----------
-    sc : SparkContext
+    sc : SparkContext or RemoteContext
     """
-    return JvmBackend(sc)
+    return sc if isinstance(sc, RemoteContext) else JvmBackend(sc)
+
+
+def require_jvm(spark: Any, what: str) -> None:
+    """Refuse what needs RDDs or a JVM in this process, if a session has none.
+
+    Parameters
+    ----------
+    spark : SparkSession or SparkContext
+    what : str
+        What needs them.
+
+    Raises
+    ------
+    ConnectError
+        The session is of Spark Connect.
+    """
+    if is_remote(spark) or isinstance(spark, RemoteContext):
+        raise ConnectError(
+            f"{what} needs a Spark with a JVM in this process, but a Spark Connect session has "
+            'none. Connect to the cluster itself, tos.connect("spark://host:7077"), in another '
+            "kernel."
+        )
+
+
+def spark_context(spark: Any) -> Any:
+    """Return the context of a session; of Spark Connect, what stands for it.
+
+    Parameters
+    ----------
+    spark : SparkSession or SparkContext
+        A context is returned as it is.
+    """
+    if is_remote(spark):
+        return context_of_session(spark)
+    return getattr(spark, "sparkContext", spark)

@@ -76,9 +76,13 @@ def java_errors(*others: type[Exception]) -> tuple[type[Exception], ...]:
 
     py4j's own; and PySpark's, into which it turns some kinds once there was a SparkSession.
     """
-    from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
+    try:
+        from py4j.protocol import Py4JJavaError
+    except ImportError:
+        # A Python that has Spark Connect alone.
+        return PySparkException, *others
     return Py4JJavaError, PySparkException, *others
 
 

@@ -20,9 +20,11 @@ from ..common.checks import positive, with_known_options
 from ..common.interrupts import sparing_children
 from ..errors import ClusterUnreachable, ConfigError, ConnectError
 from . import environment, jvm, shipping
+from .backend import spark_context
 from .calls import announced, java_errors, reason, within
 from .defaults import default_master, defaults_file, submitted_settings
 from .executors import active_context, in_clear
+from .remote.opening import remote_session
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -70,9 +72,9 @@ _MASTER = re.compile(
     r"|spark://.+|k8s://.+|yarn"
 )
 _WHY = (
-    "a Spark Connect session (sc://...), which has no SparkContext and no RDDs, and cannot run "
-    "tasks that train. Connect to the cluster itself instead, "
-    'tos.connect("spark://host:7077"), yarn, k8s://... or local[*], and read the data there'
+    "a Spark Connect session (sc://...), which has no RDDs: TensorFlow's own clusters need them. "
+    'Connect to the cluster itself instead, tos.connect("spark://host:7077"), yarn, k8s://... or '
+    "local[*], and read the data there"
 )
 _EXPECTED = "a master such as local[2] or spark://host:7077, a SparkContext or a SparkSession"
 _ADDRESS = re.compile(r"(?:spark://|k8s://(?:https?://)?)(?P<hosts>[^/]+)")
@@ -95,8 +97,9 @@ def connect(
     Parameters
     ----------
     master : str, SparkContext or SparkSession, optional
-        ``local[2]``, ``spark://host:7077``, ``yarn``, ``k8s://...``, or what to adopt. By
-        default the active context is adopted, else one started on the master that
+        ``local[2]``, ``spark://host:7077``, ``yarn``, ``k8s://...``, ``sc://host:15002`` for a
+        Spark Connect server, or what to adopt. By default the active context or Connect session is
+        adopted, else the server that ``SPARK_REMOTE`` names, else one started on the master that
         ``spark-submit``, ``SPARK_MASTER``, ``PYSPARK_SUBMIT_ARGS`` or ``spark-defaults.conf``
         names, else on ``local[*]``. Where ``SPARK_HOME`` is set, findspark finds that Spark.
     app_name : str
@@ -127,16 +130,20 @@ def connect(
     ConfigError
         `timeout` is out of range, or ``spark.task.cpus`` is more than any executor has cores.
     ConnectError
-        Another master or other settings are active, the context is stopped or a Spark
-        Connect session, or Spark does not start.
+        Another master or other settings are active, the context or session is stopped, Spark does
+        not start, or packages are missing for Spark Connect.
     WaitTimeout
         The Spark that runs does not answer.
     """
     settings = dict(config or {})
-    adopted = _adopt(master, settings)
-    sc = _start(master, app_name, settings) if adopted is None else adopted
+    remote = remote_session(master, settings)
+    if remote is not None:
+        adopted = sc = spark_context(remote)
+    else:
+        adopted = _adopt(master, settings)
+        sc = _start(master, app_name, settings) if adopted is None else adopted
+        jvm.reap(sc)
     _warn_in_clear(sc)
-    jvm.reap(sc)
     if ship_package:
         shipping.ship_package(sc)
     if warm_up:
@@ -147,7 +154,7 @@ def connect(
             if adopted is None:
                 sc.stop()
             raise
-    return _session(master, sc)
+    return _session(master, sc) if remote is None else remote
 
 
 _warned: set[str] = set()
@@ -378,5 +385,6 @@ def refuse_remote_process() -> None:
     for name in ("SPARK_CONNECT_MODE_ENABLED", "SPARK_REMOTE"):
         if name in os.environ:
             raise ConnectError(
-                f"{name} is set: this process uses {_WHY}, in a process without {name}."
+                f"{name} is set: this process uses Spark Connect. Give the server's address, "
+                f'tos.connect("sc://host:15002"), or restart the kernel without {name}.'
             )

@@ -31,7 +31,10 @@ ADVICE = (
     "spark.submit.pyFiles."
 )
 
-OTHER_HOST = "set server_host (spark.tos.server.host) to an address of the driver that it reaches"
+OTHER_HOST = (
+    "set server_host (spark.tos.server.host) to an address of the driver that it reaches, and "
+    "server_port (spark.tos.server.port) to a port that is open there"
+)
 
 OUT_OF_MEMORY = ("failed to map segment", "MemoryError", "Cannot allocate memory", "bad_alloc")
 """What an import raises that has too little memory."""

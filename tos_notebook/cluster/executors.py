@@ -6,13 +6,14 @@ import logging
 import re
 import sys
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError, RemoteProtocolError, WaitTimeout
 from .backend import backend_of
 from .calls import within
 from .jvm_backend import DRIVER, local_master
 from .reach import listening_host
+from .remote.context import latest
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -37,11 +38,13 @@ ANSWER = 5.0
 """Seconds for Spark to say what it knows of its executors."""
 
 
-def active_context() -> SparkContext | None:
+def active_context() -> Any:
     """Return this process's Spark, whoever started it; None if there is none."""
     # Whoever has a context has imported pyspark; importing it here could find another one.
     pyspark = sys.modules.get("pyspark")
-    return None if pyspark is None else pyspark.SparkContext._active_spark_context
+    # A Python that has Spark Connect alone has no such class.
+    known = getattr(pyspark, "SparkContext", None)
+    return getattr(known, "_active_spark_context", None) or latest()
 
 
 def is_running(sc: object) -> bool:
@@ -249,7 +252,8 @@ A standalone cluster also needs spark.authenticate.secret. SECURITY.md says what
 def in_clear(sc: SparkContext) -> str:
     """Return what to set where tasks go over the network in clear; nothing where they do not."""
     # Executors that find the driver on a loopback address are on its host.
-    if sc.master.startswith("local") or listening_host(setting(sc, "spark.driver.host", "")):
+    master = setting(sc, "spark.master", sc.master)
+    if master.startswith("local") or listening_host(setting(sc, "spark.driver.host", "")):
         return ""
     wanted = "spark.authenticate", "spark.network.crypto.enabled", "spark.ssl.rpc.enabled"
     authenticated, *encrypted = (setting(sc, name, "false").lower() == "true" for name in wanted)

@@ -6,6 +6,7 @@ import hashlib
 import re
 import socket
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
@@ -14,6 +15,8 @@ from urllib.request import url2pathname
 from ..common import temporary
 from ..errors import CheckpointError, ConfigError, DataError
 from .calls import java_errors, reason
+from .remote.context import RemoteContext
+from .remote.finding import find_remote_files, read_remote_files
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -82,6 +85,8 @@ def find_files(sc: SparkContext, pattern: str) -> list[str]:
     ConfigError
         The file system cannot be used.
     """
+    if isinstance(sc, RemoteContext):
+        return find_remote_files(sc, pattern)
     try:
         path = hadoop_path(sc, pattern)
         fs = path.getFileSystem(sc._jsc.hadoopConfiguration())
@@ -114,6 +119,21 @@ def list_files(sc: Any, uri: str) -> list[str]:
     if not found:
         raise DataError(f"Expected files at {uri}, found none.")
     return found
+
+
+def whole_files(sc: Any, parts: Sequence[Sequence[str]]) -> Any:
+    """Return an RDD of the names and contents of files, the given ones in each partition.
+
+    Parameters
+    ----------
+    sc : SparkContext
+    parts : sequence of sequence of str
+        The files' URIs, as `find_files` returns them.
+    """
+    if isinstance(sc, RemoteContext):
+        return read_remote_files(sc, parts)
+    # A union, so that which files are whose depends on their names alone.
+    return sc.union([sc.binaryFiles(",".join(part)).coalesce(1) for part in parts])
 
 
 def temporary_directory(sc: SparkContext) -> str:
@@ -190,6 +210,11 @@ def fetch_archive(name: str) -> Path:
             "connections are protected. Then start a new Spark application."
         )
     return path
+
+
+def driver_folder(sc: Any) -> Path:
+    """Return the folder of this process that `executor_folder` may be, in ``local`` mode."""
+    return temporary.folder() if isinstance(sc, RemoteContext) else executor_folder()
 
 
 def executor_folder() -> Path:

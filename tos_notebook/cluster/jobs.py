@@ -47,11 +47,17 @@ _TASK = re.compile(
     r"Lost task (?P<partition>\d+)\.(?P<attempt>\d+) in stage \S+ \(TID \d+\) "
     r"\((?P<host>\S+) executor (?P<executor>[^)]+)\)"
 )
-_CANCELLED = re.compile(r"\bJob \d+ cancelled\b(?! because SparkContext)(?:(?! SQLSTATE).)*")
+_CANCELLED = re.compile(
+    r"(?:\bJob \d+ cancelled\b(?! because SparkContext)|\[OPERATION_CANCELED\])"
+    r"(?:(?! SQLSTATE).)*"
+)
 _CONDITION = re.compile(
     r"\[(?P<name>[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?:\.[A-Z0-9_]+)*)\] (?:(?! SQLSTATE:).)*"
 )
-_OF_THE_CLUSTER = ("SPARK_", "INTERNAL_", "EXECUTOR_", "CONNECT", "UNABLE_TO_ACQUIRE_MEMORY")
+_OF_THE_CLUSTER = (
+    *("SPARK_", "INTERNAL_", "EXECUTOR_", "CONNECT", "UNABLE_TO_ACQUIRE_MEMORY"),
+    *("INVALID_HANDLE", "RETRIES_EXCEEDED"),
+)
 """Beginnings of Spark's conditions that are not about the data."""
 
 _MISSING = re.compile(

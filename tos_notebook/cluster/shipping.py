@@ -6,6 +6,9 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..common import temporary
+from .remote.context import RemoteContext
+
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
@@ -62,13 +65,21 @@ def sources() -> list[Path]:
     return sorted(found)
 
 
-def ship_package(sc: SparkContext) -> None:
+def ship_package(sc: SparkContext | RemoteContext) -> None:
     """Send executors what they need of this package, once for each context."""
-    if any(Path(path).name == _ARCHIVE for path in sc._python_includes):
-        return
-    # Executors fetch it whenever they start: it has to last as long as the context.
-    archive = Path(sc._temp_dir, _ARCHIVE)
+    if isinstance(sc, RemoteContext):
+        if not sc.shipped:
+            sc.shipped = True
+            with temporary.directory("tos-package-") as folder:
+                sc.add_package(_zipped(Path(folder, _ARCHIVE)))
+    elif not any(Path(path).name == _ARCHIVE for path in sc._python_includes):
+        # Executors fetch it whenever they start: it has to last as long as the context.
+        sc.addPyFile(str(_zipped(Path(sc._temp_dir, _ARCHIVE))))
+
+
+def _zipped(archive: Path) -> Path:
+    """Write what is shipped; return where it is."""
     with zipfile.ZipFile(archive, "w") as zipped:
         for source in sources():
             zipped.write(source, source.relative_to(_ROOT.parent))
-    sc.addPyFile(str(archive))
+    return archive

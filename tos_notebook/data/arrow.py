@@ -51,7 +51,7 @@ class ArrowDecoder:
         nbytes = sum(column.nbytes for column in self.columns if column.image)
         return max(1, BATCH_BYTES // nbytes) if nbytes else None
 
-    def __call__(self, partition: int, batches: Iterable[bytes]) -> Iterator[Columns]:
+    def __call__(self, partition: int, batches: Iterable[Any]) -> Iterator[Columns]:
         """Yield the partition's blocks.
 
         Raises
@@ -62,11 +62,13 @@ class ArrowDecoder:
         blocks = self._blocks(partition, batches)
         return blocks if self.ordered else in_content_order(blocks)
 
-    def _blocks(self, partition: int, batches: Iterable[bytes]) -> Iterator[Columns]:
+    def _blocks(self, partition: int, batches: Iterable[Any]) -> Iterator[Columns]:
         skipped: dict[str, Skipped] = {}
         first = 0
         for message in batches:
-            batch = pa.ipc.read_record_batch(pa.py_buffer(message), self.schema)
+            batch = message
+            if not isinstance(message, pa.RecordBatch):
+                batch = pa.ipc.read_record_batch(pa.py_buffer(message), self.schema)
             block, _ = self.decode(batch, partition, first, skipped)
             if self.skips is not None:
                 self.skips.check(skipped)

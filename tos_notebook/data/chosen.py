@@ -9,10 +9,9 @@ from typing import Any
 from ..blocks.feeds import Feed
 from ..blocks.naming import Field
 from ..blocks.source import DataSource
-from ..cluster.connect import refuse_remote
 from ..errors import ConfigError
 from .by_names import by_names, has_labels
-from .described import DataDescription, is_frame
+from .described import DataDescription, as_frame, is_frame
 from .tables import TableColumns, table_of
 
 NUMBERS = (
@@ -84,16 +83,13 @@ def chosen(data: Any, features: Any = None, label: Any = None) -> Any:
         Names without a table.
     DataError
         There is no such column, or none can be taken of a table of this kind.
-    ConnectError
-        A DataFrame is of a Spark Connect session.
     """
     if is_frame(data):
         from .dataframe import columns
 
-        refuse_remote(data)
         if features is not None:
             return columns(data, features, () if label is None else label)
-        return FrameByNames(data.to_spark() if hasattr(data, "to_spark") else data, label)
+        return FrameByNames(as_frame(data), label)
     table = table_of(data)
     if table is not None:
         return TableColumns(table, features, label)

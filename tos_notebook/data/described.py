@@ -79,3 +79,9 @@ def is_frame(value: Any) -> bool:
     # Whoever has one has imported pyspark.sql, which takes a while.
     where, name = type(value).__module__, type(value).__name__
     return where.startswith(("pyspark.sql.", "pyspark.pandas.")) and name == "DataFrame"
+
+
+def as_frame(value: Any) -> Any:
+    """Return a DataFrame of pandas-on-Spark as one of Spark, and any other value as it is."""
+    # One of Spark Connect takes every attribute for a column.
+    return value.to_spark() if type(value).__module__.startswith("pyspark.pandas.") else value

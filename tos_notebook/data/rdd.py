@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from operator import itemgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
-from pyspark import RDD, StorageLevel
 
 from ..blocks.block import (
     BLOCK_ROWS,
@@ -32,10 +31,14 @@ from ..blocks.partitioners import (
 )
 from ..blocks.skips import SkipCounter, Skipped
 from ..blocks.source import SPLIT, DataSource
+from ..cluster.remote.rows import RemoteRows
 from ..common.arrays import nbytes_of
 from ..errors import DataError
 from .described import DataDescription
 from .room import gathered
+
+if TYPE_CHECKING:
+    from pyspark import RDD
 
 DETERMINATE = "DETERMINATE"
 """What Spark calls rows that come in the same order whenever a partition is made."""
@@ -46,11 +49,18 @@ Assign = Callable[[Columns, int], npt.NDArray[np.integer[Any]]]
 
 def is_rdd(data: Any) -> bool:
     """Tell whether this is an RDD, of any kind."""
-    return isinstance(data, RDD)
+    # A Python that has Spark Connect alone has no such class.
+    return any(
+        kind.__name__ == "RDD" and kind.__module__ == "pyspark.core.rdd"
+        for kind in type(data).__mro__
+    )
 
 
 def is_ordered(rdd: RDD[Any]) -> bool:
     """Tell whether Spark makes a partition with its rows in the same order each time."""
+    if isinstance(rdd, RemoteRows):
+        # A server does not say.
+        return False
     return bool(rdd._jrdd.rdd().outputDeterministicLevel().toString() == DETERMINATE)
 
 
@@ -280,6 +290,8 @@ class _Base:
 
     def persist(self) -> None:
         if not self._persisted and not self.stored:
+            from pyspark import StorageLevel
+
             self.blocks.persist(StorageLevel.MEMORY_AND_DISK)
             self._persisted = True
 
@@ -324,6 +336,9 @@ class _Shuffled:
         be never. `RDD.cleanShuffleDependencies` would also delete those of earlier shuffles: the
         user's, and the one under other layouts.
         """
+        if isinstance(self._pieces, RemoteRows):
+            self._pieces.unpersist()
+            return
         rows = self._pieces._jrdd.rdd()
         cleaner = rows.sparkContext().cleaner()
         if cleaner.isDefined():

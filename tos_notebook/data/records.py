@@ -14,7 +14,7 @@ from ..blocks.block import Columns, ColumnSpec
 from ..blocks.feeds import Feed, beyond, integers, narrowed, outside
 from ..blocks.skips import SkipCounter, Skipped, count, limit_of
 from ..cluster.executors import task_cores
-from ..cluster.files import list_files
+from ..cluster.files import list_files, whole_files
 from ..cluster.gpus import claim_gpus
 from ..common.arrays import Array
 from ..common.checks import at_least_one
@@ -57,11 +57,10 @@ class TFRecords(DataDescription):
         columns, parse = columns_of_records(self.parse, feeds)
         files = list_files(sc, self.uri)
         n = min(self.partitions or sc.defaultParallelism, len(files))
-        # A union, so that which files are whose depends on their names alone.
-        parts = [sc.binaryFiles(",".join(files[p::n])).coalesce(1) for p in range(n)]
+        contents = whole_files(sc, [files[p::n] for p in range(n)])
         skips = counted(sc, self.on_bad)
         reader = _Reader(parse, _labels_of(feeds, columns), skips, task_cores(sc))
-        blocks = sc.union(parts).mapPartitionsWithIndex(reader)
+        blocks = contents.mapPartitionsWithIndex(reader)
         return RddSource.from_decoded(blocks, columns, skips or SkipCounter())
 
 

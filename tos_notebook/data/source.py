@@ -43,8 +43,6 @@ def as_source(
     DataError
         Data of another kind, an RDD of another Spark context, or no rows; an array's label that is
         none of the classes, or an integer that does not fit.
-    ConnectError
-        Data of a Spark Connect session.
     ShapeMismatch
         Arrays of different lengths; records that are not tuples of numbers.
     """
@@ -61,7 +59,10 @@ def as_source(
         return StreamSource(data, partitions, feeds)
     if is_rdd(data):
         if data.context is not sc:
-            raise DataError("The RDD belongs to another Spark context than the session's.")
+            raise DataError(
+                "The RDD belongs to another Spark context than the session's. With Spark Connect "
+                "there are none: give a DataFrame."
+            )
         return RddSource(data, feeds)
     data = named_arrays(data, feeds)
     if isinstance(data, (tuple, list)) and data and all(hasattr(a, "__array__") for a in data):

@@ -16,6 +16,7 @@ from ..archive.spec import Port, read_signature
 from ..blocks.block import Columns
 from ..blocks.naming import Names, in_order
 from ..blocks.skips import SkipCounter, Skipped
+from ..cluster.backend import spark_context
 from ..cluster.executors import task_cores
 from ..cluster.jobs import spoken
 from ..common.arrays import Array
@@ -62,7 +63,7 @@ def predict_frame(
                 f"output: the DataFrame has a column {name!r} already. Choose another name: "
                 'output="score".'
             )
-    sc = frame.sparkSession.sparkContext
+    sc = spark_context(frame.sparkSession)
     skips = SkipCounter() if data.on_bad != "raise" else None
     task = _FrameTask(
         partial(predict_published, published(sc, model, target), task_cores(sc), batch_size),

@@ -11,7 +11,7 @@ from ..archive.spec import read_signature
 from ..blocks.block import ColumnSpec
 from ..blocks.feeds import Feed, check_columns
 from ..cluster.files import archive_name, fetch, temporary_directory
-from ..cluster.storage import Storage
+from ..cluster.opening import open_published
 from ..common.arrays import Array
 from ..common.served_files import RowsFile, find_in
 
@@ -117,7 +117,7 @@ def publish_rows(sc: Any, held: HeldRows | None) -> Rows:
     files = [] if held is None else held.files()
     for file in files:
         if (sc.applicationId, file.path) not in _published:
-            Storage(sc, temporary_directory(sc)).publish(file.path.name, file.path)
+            open_published(sc, temporary_directory(sc)).publish(file.path.name, file.path)
             _published.add((sc.applicationId, file.path))
     return tuple((file.path.name, file.table, file.count, file.columns) for file in files)
 
@@ -143,5 +143,5 @@ def publish(sc: Any, archive: Path) -> str:
         The name, for `tos_notebook.cluster.files.fetch_archive`.
     """
     name = archive_name("tos", archive)
-    Storage(sc, temporary_directory(sc)).publish(name, archive)
+    open_published(sc, temporary_directory(sc)).publish(name, archive)
     return name

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ..cluster.backend import spark_context
 from ..cluster.files import is_local, local_path
 from ..errors import ConfigError, TosError
 from ..telemetry.tensorboard import require_tensorboard
@@ -36,7 +37,7 @@ def show(options: Namespace, namespace: Mapping[str, Any], spark: Callable[[], A
     """
     require_tensorboard()
     uri = options.uri or _folder_of(find_run(namespace, options.run))
-    folder = local_path(uri) if is_local(uri) else _mirrored(spark().sparkContext, uri)
+    folder = local_path(uri) if is_local(uri) else _mirrored(spark_context(spark()), uri)
     _open(f"--logdir {shlex.quote(str(folder))} --reload_interval 5")
 
 

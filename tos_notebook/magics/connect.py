@@ -7,7 +7,9 @@ import time
 from argparse import Namespace
 from typing import Any
 
+from ..cluster.backend import spark_context
 from ..cluster.executors import active_context, is_running
+from ..cluster.remote.context import is_address, is_remote
 from ..common.console import is_noninteractive, quiet_stderr
 from ..errors import TosError
 from ..readable import counted
@@ -94,20 +96,22 @@ class Connection:
         master = options.master or _existing(namespace)
         if master is options.master and active_context() is None and not is_noninteractive():
             # It takes seconds, in which nothing else would be said.
-            say(f"Starting Spark{f' on {master}' if master else ''} ...")
+            doing = "Connecting to" if is_address(master) else "Starting Spark on"
+            say(f"{doing} {master} ..." if master else "Starting Spark ...")
         with quiet_stderr():
             spark = connect(
                 master, config=dict(options.conf), warm_up=False, ship_package=options.ship_package
             )
-        sc = spark.sparkContext
+        sc = spark_context(spark)
         if sc is self._sc:
             first = f"Connected to {sc.master} already: reusing it"
         else:
-            verb = "Started" if sc.startTime >= began * 1000 else "Adopted the running"
-            first = f"{verb} Spark on {sc.master}"
+            first = _what_was_done(spark, sc, began)
         self._sc = sc
         # In place: it is IPython's own dictionary.
-        namespace.update(spark=spark, sc=sc)
+        namespace.update(spark=spark)
+        if not is_remote(spark):
+            namespace.update(sc=sc)
         say(first, *_facts(sc), self._warm(options.timeout if options.warm_up else None))
         return spark
 
@@ -139,11 +143,16 @@ def _existing(namespace: dict[str, Any]) -> Any:
     """Return the notebook's ``spark`` or ``sc``, if one of them is Spark's and runs."""
     for name in ("spark", "sc"):
         value = namespace.get(name)
-        if type(value).__module__.startswith("pyspark.") and is_running(
-            getattr(value, "sparkContext", value)
-        ):
+        if type(value).__module__.startswith("pyspark.") and is_running(spark_context(value)):
             return value
     return None
+
+
+def _what_was_done(spark: Any, sc: Any, began: float) -> str:
+    if is_remote(spark):
+        return f"Connected to the Spark Connect server {sc.master}"
+    verb = "Started" if sc.startTime >= began * 1000 else "Adopted the running"
+    return f"{verb} Spark on {sc.master}"
 
 
 def _facts(sc: Any) -> tuple[str, str]:
@@ -151,6 +160,8 @@ def _facts(sc: Any) -> tuple[str, str]:
 
     found = summary(sc)
     size = counted(found.executors, "executor") if found.executors else "no executor yet"
+    if is_address(found.master):
+        size = "executors of its own"
     where = " in this process's JVM" if found.local else ""
     versions = (f"{name} {version or 'missing'}" for name, version in found.versions.items())
     return (

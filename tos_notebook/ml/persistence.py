@@ -8,6 +8,7 @@ from typing import Any
 
 from pyspark.ml.util import DefaultParamsReader, DefaultParamsWriter, MLReadable, MLWritable
 
+from ..cluster.backend import require_jvm
 from ..cluster.storage import Storage
 from ..common import temporary
 from ..persist.described import describe, rebuild
@@ -40,6 +41,17 @@ class Stored(MLWritable, MLReadable):
 class Writer(DefaultParamsWriter):
     """Saves a stage."""
 
+    def save(self, path: str) -> None:
+        """Save it at a Hadoop URI.
+
+        Raises
+        ------
+        ConnectError
+            The session is of Spark Connect.
+        """
+        require_jvm(self.sparkSession, "saving a stage of Spark ML")
+        super().save(path)
+
     def saveImpl(self, path: str) -> None:
         """Write metadata and model; `save` has made room for them."""
         from ..program.export.saving import keras_file
@@ -67,10 +79,13 @@ class Reader(DefaultParamsReader):
             The folder has no model, or names a strategy that cannot be made.
         CaptureError
             The model cannot be read.
+        ConnectError
+            The session is of Spark Connect.
         """
         from ..program.keras.serving import read_compiled
 
         spark = self.sparkSession
+        require_jvm(spark, "loading a stage of Spark ML")
         name = f"{self.cls.__module__}.{self.cls.__name__}"
         metadata = DefaultParamsReader.loadMetadata(path, spark, name)
         with temporary.directory("tos-ml-") as folder:

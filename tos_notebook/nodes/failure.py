@@ -6,7 +6,8 @@ import linecache
 import re
 from typing import TYPE_CHECKING
 
-from ..cluster.executors import DRIVER, executor_of_ended
+from ..cluster.executors import executor_of_ended
+from ..cluster.jvm_backend import DRIVER
 from ..errors import WorkerError
 from ..readable import with_cells
 from .roster import Node

@@ -13,7 +13,7 @@ from ..blocks.block import ColumnSpec
 from ..blocks.feeds import Feed
 from ..cluster.executors import active_context
 from ..cluster.files import is_local, local_path
-from ..cluster.storage import Storage
+from ..cluster.opening import open_store
 from ..common import temporary
 from ..errors import CaptureError, ConnectError
 from ..inference.predictor import Predictor
@@ -168,7 +168,7 @@ def _fetched(place: str, folder: Path) -> Path:
     if sc is None:
         raise ConnectError(f"Only Spark can read {place!r}: call tos.connect() first.")
     parent, _, name = place.rpartition("/")
-    Storage(sc, parent).copy_out(name, folder / name)
+    open_store(sc, parent).copy_out(name, folder / name)
     return folder / name
 
 

@@ -17,9 +17,9 @@ from ..archive.runner import Updater
 from ..blocks.source import DataSource
 from ..cluster.asking import Asking
 from ..cluster.executors import executor_of_started, task_cores, worker_ports
-from ..cluster.files import archive_name, digest_of, executor_folder
+from ..cluster.files import archive_name, digest_of, driver_folder
 from ..cluster.jobs import cancel
-from ..cluster.storage import Storage
+from ..cluster.stores import PublishingStore
 from ..common.arrays import Buffer
 from ..common.content import content_of
 from ..coordination.coordinator import Coordinator
@@ -119,7 +119,7 @@ class RunFactory:
     ----------
     sc : SparkContext
     program : Program
-    storage : Storage
+    storage : PublishingStore
         For programs, initial parameters and checkpoints.
     server : RunServer
     host : str
@@ -135,7 +135,7 @@ class RunFactory:
 
     sc: Any
     program: Program
-    storage: Storage
+    storage: PublishingStore
     server: RunServer
     host: str
     secret: Secret
@@ -240,7 +240,7 @@ class RunFactory:
             history,
             cancel=partial(cancel, self.sc, request.run_id),
             # Asked now: Spark may be stopped by the time the run ends.
-            on_end=partial(self._clear, executor_folder(), request.run_id, swept, on_end),
+            on_end=partial(self._clear, driver_folder(self.sc), request.run_id, swept, on_end),
             reached=request.reached,
             checkpointer=request.checkpointer,
             resumed=request.resumed,

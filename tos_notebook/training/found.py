@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..cluster.files import digest_of
-from ..cluster.storage import Storage
+from ..cluster.opening import open_store
 from ..combiners import Combiner
 from ..common import temporary
 from ..coordination.coordinator import Coordinator
@@ -47,7 +47,7 @@ def find(sc: Any, uri: str, combiner: Combiner | None, captured: Program | None)
     CheckpointError, ConfigError, InvalidTransition
         As in `resume`.
     """
-    storage = Storage(sc, uri)
+    storage = open_store(sc, uri)
     folder = Folder(storage)
     if not folder.numbers() and (inside := summaries(map(storage.inside, storage.folders()))):
         raise ConfigError(

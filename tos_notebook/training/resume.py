@@ -11,6 +11,7 @@ from typing import Any
 from ..blocks.feeds import Feed
 from ..blocks.source import DataSource
 from ..cluster.asking import Asking
+from ..cluster.backend import spark_context
 from ..cluster.calls import announced
 from ..cluster.connect import connect
 from ..cluster.jobs import spoken
@@ -128,7 +129,7 @@ def resume(
     if shards is not None:
         at_least_one("shards", shards)
     spark = connect(spark, warm_up=False)
-    sc = spark.sparkContext
+    sc = spark_context(spark)
     ask, files = factory.asking(sc), f"the files in {uri}"
     # Keras keeps what it makes a model with for each thread.
     captured = None if program is None else capture(program)

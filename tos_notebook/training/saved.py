@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
+from ..cluster.backend import spark_context
 from ..cluster.connect import connect
-from ..cluster.storage import Storage
+from ..cluster.opening import open_store
 from ..cluster.stores import FileStore
 from ..codecs.pair import PLAIN
 from ..errors import CheckpointError
@@ -203,7 +204,7 @@ def runs(uri: str | None = None, *, spark: Any = None) -> Sequence[Run] | SavedR
     """
     if uri is None:
         return factory.runs()
-    storage = Storage(connect(spark, warm_up=False).sparkContext, uri)
+    storage = open_store(spark_context(connect(spark, warm_up=False)), uri)
     if Folder(storage).numbers():
         return saved_runs([storage])
     return saved_runs(storage.inside(name) for name in storage.folders())

@@ -11,13 +11,14 @@ from functools import partial
 from typing import Any
 
 from ..blocks.source import DataSource
+from ..cluster.backend import spark_context
 from ..cluster.calls import announced
 from ..cluster.connect import connect
 from ..cluster.executors import contact_host, contact_port, encrypts_loopback
 from ..cluster.files import temporary_directory
 from ..cluster.jobs import spare_jobs, spoken
+from ..cluster.opening import open_published
 from ..cluster.reach import listening_host
-from ..cluster.storage import Storage
 from ..combiners import as_combiner
 from ..common.interrupts import refuse_more
 from ..coordination.server import RunServer
@@ -124,13 +125,13 @@ class TrainingSession:
         self._unbuilt: Any = given.program if is_unbuilt(given.program) else None
         self._base = None if self._unbuilt is not None else capture(given.program)
         known = None if self._base is None else captured(self._base, self._options)
-        sc = connect(given.spark, warm_up=False).sparkContext
+        sc = spark_context(connect(given.spark, warm_up=False))
         self._ask = asking(sc)
         self._host = given.server_host or contact_host(sc)
         port = contact_port(sc) if given.server_port is None else given.server_port
         look = probe(sc, self._host, port)
         self._directory = given.checkpoint_dir
-        storage = Storage(sc, given.checkpoint_dir or temporary_directory(sc))
+        storage = open_published(sc, given.checkpoint_dir or temporary_directory(sc))
         self._files = storage.uri
         secret = new_secret()
         self._server = RunServer(secret, listening_host(self._host), port, encrypts_loopback(sc))
@@ -200,7 +201,7 @@ class TrainingSession:
             program = weighted(self._base, call.class_weight)
             found = replace(found, program=captured(program, options))
         if call.checkpoint_dir is not None:
-            found = replace(found, storage=Storage(self._sc, call.checkpoint_dir))
+            found = replace(found, storage=open_published(self._sc, call.checkpoint_dir))
         return found
 
     @property

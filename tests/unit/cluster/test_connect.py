@@ -14,6 +14,7 @@ import pytest
 from pyspark import SparkConf
 
 from tos_notebook.cluster import connect as module
+from tos_notebook.cluster.backend import require_jvm
 from tos_notebook.cluster.connect import connect
 from tos_notebook.cluster.executors import (
     contact_host,
@@ -23,6 +24,7 @@ from tos_notebook.cluster.executors import (
     slots,
     task_cores,
 )
+from tos_notebook.cluster.remote import opening
 from tos_notebook.errors import ClusterUnreachable, ConnectError, RemoteProtocolError, TosError
 
 
@@ -70,10 +72,31 @@ def test_a_stopped_context_is_refused() -> None:
         connect(stopped)
 
 
-def test_a_spark_connect_session_is_refused() -> None:
-    remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
-    with pytest.raises(ConnectError, match="has no RDDs"):
-        connect(remote)
+class RemoteSession:
+    """A session of Spark Connect, of which its server has heard nothing yet."""
+
+    __module__ = "pyspark.sql.connect.session"
+    client = None
+
+    def __init__(self, is_stopped: bool = False) -> None:
+        self.is_stopped = is_stopped
+
+
+def test_what_needs_rdds_refuses_a_spark_connect_session() -> None:
+    for use in (module.running_context, partial(require_jvm, what="saving a stage")):
+        with pytest.raises(ConnectError, match=r"no RDDs|has none"):
+            use(RemoteSession())
+
+
+def test_a_stopped_spark_connect_session_is_refused() -> None:
+    with pytest.raises(ConnectError, match=r"stopped. Call connect\(\) again"):
+        connect(RemoteSession(is_stopped=True))  # type: ignore[arg-type]
+
+
+def test_a_frame_is_no_spark_connect_session() -> None:
+    frame = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})()
+    with pytest.raises(ConnectError, match=r"got DataFrame of one\. Give its sparkSession"):
+        connect(frame)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"])
@@ -83,9 +106,20 @@ def test_no_other_spark_is_started_beside_a_spark_connect_session(
     """It would train on this machine alone, unasked."""
     monkeypatch.setattr(module, "active_context", lambda: None)
     monkeypatch.setenv(name, "sc://host")
-    for master in (None, "local[2]"):
-        with pytest.raises(ConnectError, match=rf"{name} is set.*spark://.*without {name}"):
-            connect(master)
+    with pytest.raises(ConnectError, match=rf"{name} is set: .*sc://.*without {name}"):
+        connect("local[2]")
+
+
+def test_a_server_that_does_not_answer_is_named(
+    monkeypatch: pytest.MonkeyPatch, free_port: int
+) -> None:
+    """The one that the environment names, too, which PySpark itself would look for for minutes."""
+    monkeypatch.setattr(opening, "_has_jvm", lambda: False)
+    address = f"sc://127.0.0.1:{free_port}"
+    monkeypatch.setenv("SPARK_REMOTE", address)
+    for given in (address, None):
+        with pytest.raises(ClusterUnreachable, match=rf"No answer from {address} .*15002|port"):
+            connect(given)
 
 
 def test_something_else_is_refused() -> None:

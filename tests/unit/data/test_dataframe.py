@@ -18,7 +18,7 @@ from tos_notebook.data.dataframe import FrameColumns, columns
 from tos_notebook.data.described import DataDescription
 from tos_notebook.data.rdd import RddSource
 from tos_notebook.data.source import as_source
-from tos_notebook.errors import ConfigError, ConnectError, DataError, ShapeMismatch
+from tos_notebook.errors import ConfigError, DataError, ShapeMismatch
 
 
 @pytest.fixture(scope="module")
@@ -314,13 +314,6 @@ def test_a_frame_of_another_context_is_refused(people: Any) -> None:
 def test_what_is_no_frame_is_refused(value: Any) -> None:
     with pytest.raises(DataError, match="Expected a Spark DataFrame, got"):
         columns(value, "x")
-
-
-def test_a_frame_of_spark_connect_says_what_to_use_instead(spark_context: Any) -> None:
-    remote = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})()
-    for use in (lambda: columns(remote, "x"), lambda: as_source(spark_context, remote, 2)):
-        with pytest.raises(ConnectError, match=r"DataFrame belongs to a Spark Connect.*spark://"):
-            use()
 
 
 def test_a_number_is_taken_for_an_input_of_one_number(people: Any, spark_context: Any) -> None:

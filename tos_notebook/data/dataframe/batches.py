@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from pyspark import RDD
-from pyspark.serializers import NoOpSerializer
 from pyspark.sql import types
 
+from ...cluster.remote.context import RemoteContext, is_remote
+from ...cluster.remote.rows import RemoteRows
 from ...common.arrays import STRING
 from ..arrow import BATCH_BYTES
 from ..arrow_rows import ArrowColumn
@@ -46,12 +46,18 @@ def nbytes(field: Any, column: ArrowColumn) -> int:
     return math.prod(column.lengths) * width
 
 
-def arrow_batches(frame: Any, sc: Any, row_bytes: int) -> RDD[bytes]:
+def arrow_batches(frame: Any, sc: Any, row_bytes: int) -> Any:
     """Return a DataFrame's partitions as Arrow record batches, each one message.
 
     It is what Spark's own `toArrow` collects. `mapInArrow` would take the rows through one more
-    Python process on their way to the one that trains, at three times the cost.
+    Python process on their way to the one that trains, at three times the cost. With Spark Connect
+    there is no other way, and they are no messages.
     """
+    if isinstance(sc, RemoteContext):
+        return RemoteRows(sc, frame)
+    from pyspark.core.rdd import RDD
+    from pyspark.serializers import NoOpSerializer
+
     with _at_most(frame.sparkSession, max(1, BATCH_BYTES // max(1, row_bytes))):
         batches = frame._jdf.toArrowBatchRdd().toJavaRDD()
     return RDD(batches, sc, NoOpSerializer())
@@ -80,6 +86,8 @@ def is_persisted(frame: Any) -> bool:
 
 def estimated_bytes(frame: Any) -> int | None:
     """Return what Spark takes a DataFrame's size for; None where it does not know."""
+    if is_remote(frame):
+        return None
     plan = frame._jdf.queryExecution().optimizedPlan()
     leaves = plan.collectLeaves()
     read = sum(_bytes_of(leaves.apply(index)) for index in range(leaves.size()))

@@ -8,8 +8,8 @@ from typing import Any
 
 from ...blocks.naming import Names
 from ...blocks.skips import limit_of
-from ...cluster.connect import refuse_remote
 from ...errors import DataError
+from ..described import as_frame
 from . import kinds
 from .frame import FrameColumns, values_of
 from .kinds import Column
@@ -91,8 +91,6 @@ def columns(
     ------
     DataError
         A column is missing, or of a type that cannot be fed.
-    ConnectError
-        The DataFrame is of a Spark Connect session.
     ConfigError
         An option has a value that it cannot have, or names a column that another one has to name.
 
@@ -101,11 +99,8 @@ def columns(
     >>> train = tos.columns(df, features=["pixels"], label="digit")           # doctest: +SKIP
     >>> session.run(train, epochs=5)                                          # doctest: +SKIP
     """
-    refuse_remote(frame)
     given = {name: tuple(int(n) for n in shape) for name, shape in (shapes or {}).items()}
-    if hasattr(frame, "to_spark"):
-        # pandas-on-Spark.
-        frame = frame.to_spark()
+    frame = as_frame(frame)
     if not getattr(frame, "schema", None):
         raise DataError(f"Expected a Spark DataFrame, got {type(frame).__name__}.")
     prepared = Prepared(frame)
@@ -152,5 +147,5 @@ def _key(column: Column, known: Mapping[str, Column]) -> str:
     return next(
         name
         for name in itertools.chain([column.name], more)
-        if name not in known or known[name].value._jc.equals(column.value._jc)
+        if name not in known or kinds.are_same(known[name].value, column.value)
     )

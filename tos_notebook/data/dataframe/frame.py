@@ -14,6 +14,7 @@ from ...blocks.feeds import Feed, narrowed
 from ...blocks.naming import Field, Names, in_order
 from ...blocks.skips import ADVICE, Advice, SkipCounter
 from ...blocks.sparse import WIDTH
+from ...cluster.backend import spark_context
 from ...common.arrays import STRING
 from ...errors import DataError, ShapeMismatch
 from ..arrow import ArrowDecoder
@@ -183,7 +184,7 @@ class FrameColumns(DataDescription):
                 "Expected a DataFrame with an end, got a streaming one: only predict takes it."
             )
         spark = self.frame.sparkSession
-        if spark.sparkContext is not sc:
+        if spark_context(spark) is not sc:
             raise DataError("The DataFrame belongs to another Spark context than the session's.")
         frame = self.frame.select(*self.expressions(feeds))
         large = spark.conf.get("spark.sql.execution.arrow.useLargeVarTypes") == "true"

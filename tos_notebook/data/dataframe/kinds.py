@@ -12,6 +12,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import functions, types
 
 from ...blocks.feeds import Feed
+from ...cluster.remote.context import is_remote
 from ...common.arrays import STRING
 from ...common.checks import did_you_mean
 from ...errors import DataError
@@ -136,7 +137,7 @@ def _named(frame: Any, name: str) -> Any:
     try:
         value = functions.col(name)
         # Spark knows only now whether there is one: of another case, or inside of a struct.
-        frame.select(value)
+        frame.select(value).schema  # noqa: B018
     except AnalysisException:
         hint = did_you_mean(name, frame.columns)
         raise DataError(
@@ -154,6 +155,13 @@ def _as_numbers(value: Any, kind: Any) -> tuple[Any, Any]:
     if isinstance(kind, types.ArrayType) and isinstance(kind.elementType, types.DecimalType):
         return types.ArrayType(types.DoubleType()), value.cast("array<double>")
     return kind, value
+
+
+def are_same(one: Any, other: Any) -> bool:
+    """Tell whether two columns are the same expression."""
+    if is_remote(one):
+        return repr(one) == repr(other)
+    return bool(one._jc.equals(other._jc))
 
 
 def check_type(column: Column) -> None:

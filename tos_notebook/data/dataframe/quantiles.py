@@ -7,16 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-from pyspark import RDD
 from pyspark.sql import functions
 
 from ...blocks.block import BLOCK_ROWS, Columns
 from ...blocks.sparse import at_once, dense_batches
 
 
-def quantiles(
-    spark: Any, blocks: RDD[Columns], shares: Sequence[float], error: float
-) -> list[float]:
+def quantiles(spark: Any, blocks: Any, shares: Sequence[float], error: float) -> list[float]:
     """Return the values below which given shares of all numbers lie; none for no number.
 
     Parameters

@@ -16,6 +16,7 @@ from keras import layers
 from ...archive.spec import FeedSpec
 from ...blocks.block import BLOCK_ROWS
 from ...blocks.feeds import check_columns
+from ...cluster.backend import require_jvm, spark_context
 from ...cluster.calls import announced
 from ...cluster.executors import task_cores
 from ...cluster.jobs import spoken
@@ -178,7 +179,7 @@ def _adapt_space(space: Any, data: Any) -> Any:
 
 def _source(data: FrameColumns, dtype: str | None = None) -> RddSource:
     feeds = [FeedSpec("x", dtype, None)]
-    source = data.source(data.frame.sparkSession.sparkContext, feeds)
+    source = data.source(spark_context(data.frame.sparkSession), feeds)
     check_columns(source.columns, feeds)
     return source
 
@@ -213,7 +214,7 @@ def _adapt_text(layer: Any, data: FrameColumns) -> None:
         dense = found.to_tensor(b"") if isinstance(found, tf.RaggedTensor) else found
         return {"tokens": tf.reshape(dense, [tf.shape(text)[0], -1])}
 
-    sc = data.frame.sparkSession.sparkContext
+    sc = spark_context(data.frame.sparkSession)
     with temporary.directory("tos-adapt-") as folder:
         target = Path(folder, "tokens.zip")
         serve(tokens, [("text", tf.TensorSpec([None, *shape], tf.string))], [], target)
@@ -233,8 +234,9 @@ def _tokens_of(lookup: Any, data: FrameColumns) -> RddSource:
 
 def _learn(lookup: Any, data: FrameColumns, source: RddSource, tokenize: Tokenize | None) -> None:
     """Give a lookup the counts that its own adapt would make of the rows."""
+    require_jvm(data.frame.sparkSession, f"adapt of a {type(lookup).__name__}")
     by_row = lookup.output_mode == "tf_idf"
-    blocks = source.tasks(data.frame.sparkSession.sparkContext)
+    blocks = source.tasks(spark_context(data.frame.sparkSession))
     pairs = blocks.mapPartitions(partial(counted, tokenize, by_row)).reduceByKey(added).persist()
     try:
         tokens = pairs.filter(is_token)
@@ -258,7 +260,7 @@ def _adapt_normalization(layer: Any, data: FrameColumns) -> None:
     name, shape = data.names[0], source.columns[0].shape or (1,)
     if layer.built:
         _check_width(layer, name, shape[-1])
-    blocks = source.tasks(data.frame.sparkSession.sparkContext)
+    blocks = source.tasks(spark_context(data.frame.sparkSession))
     parts = blocks.mapPartitions(partial(moments, not layer.axis))
     count, mean, squares = parts.treeAggregate(NOTHING, joined, joined)
     _check_rows(source, name, count > 0)
@@ -284,8 +286,9 @@ def _adapt_discretization(layer: Any, data: FrameColumns) -> None:
         raise DataError(f"Column {name!r}: expected numbers for this layer.")
     source = _source(data, "float64")
     spark = data.frame.sparkSession
+    require_jvm(spark, "adapt of a Discretization")
     shares = [number / layer.num_bins for number in range(1, layer.num_bins)]
-    blocks = source.tasks(spark.sparkContext)
+    blocks = source.tasks(spark_context(spark))
     boundaries = quantiles(spark, blocks, shares, layer.epsilon)
     _check_rows(source, name, len(boundaries) == len(shares))
     layer.bin_boundaries = boundaries

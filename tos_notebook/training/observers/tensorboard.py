@@ -12,9 +12,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...cluster.backend import spark_context
 from ...cluster.connect import connect
 from ...cluster.files import is_local, local_path
-from ...cluster.storage import Storage
+from ...cluster.opening import open_store
 from ...cluster.streams import Growing
 from ...errors import ConfigError
 from ...events import (
@@ -212,7 +213,7 @@ def writing(sc: Any, uri: str) -> Maker:
     require_tensorboard()
     folder = os.fspath(uri)
     if not is_local(folder):
-        Storage(sc, folder)
+        open_store(sc, folder)
 
     def make(context: RunContext) -> Observer:
         # TensorBoard reads the files of a folder in the order of their names.
@@ -234,7 +235,7 @@ def event_files(sc: Any, uri: str) -> list[tuple[str, bytes]]:
         paths = sorted(p for p in local_path(uri).glob("*") if is_event_file(p.name))
         found = [(path.name, path.read_bytes()) for path in paths]
     else:
-        storage = Storage(sc, uri)
+        storage = open_store(sc, uri)
         found = [(name, storage.read(name)) for name in storage.list() if is_event_file(name)]
     if not found:
         raise ConfigError(
@@ -272,7 +273,7 @@ def read_events(uri: str | os.PathLike[str], *, spark: Any = None) -> pd.DataFra
     """
     require_tensorboard()
     folder = os.fspath(uri)
-    sc = None if is_local(folder) else connect(spark, warm_up=False).sparkContext
+    sc = None if is_local(folder) else spark_context(connect(spark, warm_up=False))
     return read_scalars(event_files(sc, folder))
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...cluster.files import is_local, local_path
-from ...cluster.storage import Storage
+from ...cluster.opening import open_store
 from ...common import temporary
 from ...common.arrays import Array
 from ...common.checks import one_of
@@ -111,7 +111,7 @@ def deliver(sc: Any, made: Path, place: str) -> str:
     """
     if not is_local(place):
         parent, _, name = place.rstrip("/").rpartition("/")
-        return Storage(sc, parent).write(name, made)
+        return open_store(sc, parent).write(name, made)
     target = local_path(place)
     target.parent.mkdir(parents=True, exist_ok=True)
     # Next to the target first: only within one file system is a rename a single step.

@@ -1,0 +1,178 @@
+"""What a user does over Spark Connect, one thing after the other, in a process without a JVM.
+
+``python -m tests.integration.connect_program sc://host:port FOLDER`` prints what it has found as a
+line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tos_notebook as tos
+from tests.integration.conftest import classifier, new_counter
+from tests.support.watching import Watch
+from tos_notebook.events import (
+    CommandApplied,
+    EpochFinished,
+    JobRestarted,
+    MilestoneCommitted,
+    Repartitioned,
+    StrategySwapped,
+)
+from tos_notebook.steering.machine import Command
+
+ROWS = 300
+VALUES = np.arange(1.0, ROWS + 1)
+TOTAL = float(VALUES.sum())
+
+
+def frame_of(spark: Any) -> Any:
+    """Return the values as a column of a shuffled DataFrame of three partitions."""
+    rows = spark.range(1, ROWS + 1, numPartitions=4).repartition(3, "id")
+    return tos.columns(rows.selectExpr("cast(id as double) as number"), "number")
+
+
+def steered(spark: Any, folder: Path) -> dict[str, Any]:
+    """Pause, lay out again, take another rule, stop, and continue from the checkpoint."""
+    watch, epochs = Watch(), 6
+    with tos.TrainingSession(
+        spark,
+        new_counter(),
+        combiner="downpour",
+        batch_size=10,
+        sync_interval=1,
+        checkpoint_dir=str(folder / "runs"),
+    ) as session:
+        run = session.start(
+            frame_of(spark), epochs=epochs, sinks=[watch], partitions=2, checkpoint_every=4
+        )
+        run.chaos(tos.chaos.Pause(0.02, any=2))
+        mark = watch.until(MilestoneCommitted, count=6)
+        run.pause()
+        watch.until(CommandApplied, mark, lambda event: event.command == Command.PAUSE)
+        paused = run.status.samples
+        run.repartition(2)
+        run.set(sync="bsp")
+        mark = watch.mark()
+        run.unpause()
+        watch.until(Repartitioned, mark)
+        watch.until(EpochFinished, mark, count=2)
+        run.stop()
+        stopped = run.status.samples
+    resumed = tos.resume(run.uri, frame_of(spark), spark=spark)
+    resumed.wait(120)
+    parameters = resumed.parameters()["total"].tolist()
+    return {
+        "paused": paused,
+        "stopped": stopped,
+        "state": resumed.state,
+        "total": parameters,
+        "expected": [epochs * TOTAL, float(epochs * ROWS)],
+        "partitions": [event.partitions for event in watch.of(Repartitioned)],
+    }
+
+
+def killed(spark: Any, folder: Path) -> dict[str, Any]:
+    """Lose a worker's process in the midst of an epoch."""
+    watch = Watch()
+    with tos.TrainingSession(
+        spark, new_counter(), combiner="downpour", batch_size=5, sync_interval=2
+    ) as session:
+        run = session.start((VALUES,), epochs=3, sinks=[watch])
+        run.chaos(tos.chaos.Kill(worker=0))
+        run.wait(120)
+    return {
+        "total": run.parameters()["total"].tolist(),
+        "expected": [3 * TOTAL, 3.0 * ROWS],
+        "restarts": len(watch.of(JobRestarted)),
+    }
+
+
+def learned(spark: Any, folder: Path) -> dict[str, Any]:
+    """Train on a DataFrame, swap the strategy, validate, predict and evaluate; skip bad rows."""
+    from sklearn.datasets import load_digits
+
+    x, y = load_digits(return_X_y=True)
+    rows = [(row, int(label)) for row, label in zip((x / 16).tolist(), y, strict=True)]
+    rows[7] = ([float("nan")] * 64, 1)
+    frame = spark.createDataFrame(rows, "pixels array<double>, digit long")
+    train = tos.columns(frame, "pixels", "digit", on_bad="skip")
+    with tos.TrainingSession(spark, classifier(), batch_size=32) as session:
+        watch = Watch()
+        run = session.start(train, epochs=8, validation_data=train, sinks=[watch])
+        # Slow enough not to be in its last epoch.
+        run.chaos(tos.chaos.Pause(0.05, any=2))
+        watch.until(MilestoneCommitted)
+        run.pause()
+        run.swap_strategy("allreduce")
+        run.chaos()
+        run.unpause()
+        run.wait(120)
+        scored = run.predict(tos.columns(frame, "pixels", on_bad="skip"))
+        return {
+            "samples": run.status.samples,
+            "skipped": run.status.rows_skipped,
+            "accuracy": float(run.validation["accuracy"].iloc[-1]),
+            "columns": scored.columns,
+            "predicted": scored.where("size(prediction) = 10").count(),
+            "evaluated": float(run.evaluate(train)["accuracy"]),
+            "strategies": [event.strategy for event in watch.of(StrategySwapped)],
+        }
+
+
+def other_data(spark: Any, folder: Path) -> dict[str, Any]:
+    """Train on TFRecord files, and on a function that makes datasets; an RDD there is not."""
+    import tensorflow as tf
+
+    for number in range(3):
+        with tf.io.TFRecordWriter(str(folder / f"part-{number}.tfrecord")) as writer:
+            for value in VALUES[number::3]:
+                writer.write(np.float64(value).tobytes())
+    records = tos.tfrecords(
+        f"{folder}/*.tfrecord", lambda record: tf.reshape(tf.io.decode_raw(record, tf.float64), [])
+    )
+
+    def made(ctx: Any) -> Any:
+        return tf.data.Dataset.from_tensor_slices(VALUES[ctx.partition :: ctx.partitions])
+
+    found = {}
+    program = new_counter()
+    with tos.TrainingSession(spark, program, combiner="downpour", batch_size=10) as session:
+        before = np.zeros(2)
+        for name, data in (("records", records), ("function", made)):
+            total = session.run(data, epochs=2).parameters()["total"]
+            found[name] = (total - before).tolist()
+            before = total.copy()
+    return {**found, "expected": [2 * TOTAL, 2.0 * ROWS]}
+
+
+TRIED: tuple[Callable[[Any, Path], dict[str, Any]], ...] = (steered, killed, learned, other_data)
+
+
+def main() -> None:
+    """Try all of it, or what is named."""
+    address, folder, *names = sys.argv[1:]
+    spark = tos.connect(address)
+    found: dict[str, Any] = {}
+    for each in TRIED:
+        if not names or each.__name__ in names:
+            own = Path(folder, each.__name__)
+            own.mkdir(parents=True)
+            found[each.__name__] = each(spark, own)
+    import pyspark
+
+    found["jvm"] = pyspark.SparkContext._gateway is not None
+    spark.stop()
+    found["threads"] = [t.name for t in threading.enumerate() if t.name.startswith("tos-")]
+    sys.stdout.write(json.dumps(found) + "\n")
+
+
+if __name__ == "__main__":
+    main()

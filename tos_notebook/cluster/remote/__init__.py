@@ -1,0 +1,1 @@
+"""Spark Connect: the same jobs through a server, without a JVM in this process."""
