@@ -20,14 +20,13 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from importlib.metadata import Distribution
 from importlib.util import cache_from_source
 from pathlib import Path
 from time import perf_counter
 
-from packaging.requirements import Requirement
-
 from benchmarks.start_up.course import Processes
+from tests.notebooks.constraints import FILE, named, needed, pins
 
 ROOT = Path(__file__).parents[2]
 FIRST = "00_first_steps"
@@ -65,7 +64,10 @@ def main(names: Sequence[str]) -> None:
         pip = ("python", "-m", "pip", "install", "--quiet", "--no-compile")
         step("copy", ["git", "clone", "--quiet", ROOT, copy], ROOT, found)
         step("environment", [sys.executable, "-m", "venv", environment], copy, found)
-        lend((copy / "binder/requirements.txt").read_text(encoding="utf-8"), environment)
+        requirements = (copy / "binder/requirements.txt").read_text(encoding="utf-8")
+        lend(requirements, environment)
+        # Binder gets the versions that are pinned; here they are those that are lent.
+        (copy / "binder" / FILE.name).write_text(pins(requirements), encoding="utf-8")
         step("install", [*pip, "-r", "binder/requirements.txt"], copy, found)
         step("postBuild", ["binder/postBuild"], copy, found)
         for name in names:
@@ -77,33 +79,12 @@ def main(names: Sequence[str]) -> None:
 
 def lend(requirements: str, environment: Path) -> None:
     """Link what the lines demand of this package into another environment; pip finds it there."""
-    lines = [line.split("#")[0].strip() for line in requirements.splitlines()]
-    for each in needed([f"tos_notebook{line.removeprefix('.')}" for line in lines if line]):
+    for each in needed(named(requirements)):
         for source in installed(each):
             target = environment / source.relative_to(sys.prefix)
             if not target.exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 put(source, target, environment)
-
-
-def needed(requirements: list[str]) -> list[Distribution]:
-    """Return the packages here that requirements name, directly or not, but for our own."""
-    found: dict[str, Distribution] = {}
-    left, seen = [Requirement(each) for each in requirements], set()
-    while left:
-        asked = left.pop()
-        if str(asked) in seen:
-            continue
-        seen.add(str(asked))
-        with suppress(PackageNotFoundError):
-            found[asked.name] = distribution(asked.name)
-            left += [
-                each
-                for each in map(Requirement, found[asked.name].requires or ())
-                if each.marker is None
-                or any(each.marker.evaluate({"extra": extra}) for extra in ("", *asked.extras))
-            ]
-    return [each for name, each in found.items() if name != "tos_notebook"]
 
 
 def installed(package: Distribution) -> Iterator[Path]:

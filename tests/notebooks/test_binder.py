@@ -7,12 +7,14 @@ import re
 import shutil
 import subprocess
 import sys
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
-from tests.notebooks.as_binder import lend, needed
+from tests.notebooks.as_binder import lend
+from tests.notebooks.constraints import named, needed, normal
 
 ROOT = Path(__file__).parents[2]
 BINDER = ROOT / "binder"
@@ -35,14 +37,27 @@ def test_python_is_one_that_the_package_takes() -> None:
     assert Requirement(f"python{wanted[1]}").specifier.contains(version)
 
 
-def test_the_requirements_are_this_package_with_digits_and_jupyterlab() -> None:
+REQUIREMENTS = (BINDER / "requirements.txt").read_text(encoding="utf-8")
+
+
+def test_the_requirements_are_this_package_with_all_that_the_course_imports() -> None:
     setup = (ROOT / "setup.py").read_text(encoding="utf-8")
-    for line in lines("requirements.txt"):
-        # A name that begins with a dot tells repo2docker to copy the repository first.
-        local = re.sub(r"^\.(?=\[)", "tos_notebook", line)
-        extras = Requirement(local).extras
-        assert extras == {"demo", "lab"}
-        assert all(f'"{extra}": ' in setup for extra in extras)
+    [package] = named(REQUIREMENTS)
+    assert package.name == "tos_notebook"
+    assert package.extras == {"demo", "lab", "tensorboard"}
+    assert all(f'"{extra}": ' in setup for extra in package.extras)
+    # A name that begins with a dot tells repo2docker to copy the repository first.
+    assert lines("requirements.txt") == ["-c constraints.txt", ".[demo,lab,tensorboard]"]
+
+
+def test_what_the_package_asks_for_is_pinned_to_a_version_that_it_takes() -> None:
+    pinned = dict(line.split("==") for line in lines("constraints.txt"))
+    [package] = named(REQUIREMENTS)
+    for each in map(Requirement, distribution(package.name).requires or ()):
+        extras = ("", *package.extras)
+        if each.marker is None or any(each.marker.evaluate({"extra": one}) for one in extras):
+            version = pinned[normal(each.name)]
+            assert each.specifier.contains(version), f"{each}: binder/constraints.txt has {version}"
 
 
 @pytest.mark.parametrize("name", ["postBuild", "start"])
@@ -132,7 +147,7 @@ def test_binder_has_the_repository_before_it_installs_the_package(dockerfile: st
 
 def test_what_is_lent_to_binders_environment_is_what_its_requirements_name() -> None:
     """What they leave out is missed there, as it would be on Binder."""
-    names = {each.metadata["Name"].lower() for each in needed(["tos_notebook[demo,lab]"])}
+    names = {each.metadata["Name"].lower() for each in needed(named(".[demo,lab]"))}
     assert {"tensorflow", "keras", "pyspark", "jupyterlab", "numpy"} <= names
     assert not {"pytest", "hypothesis", "nbval", "sphinx", "mypy", "tos_notebook"} & names
 
