@@ -45,7 +45,7 @@ def settings(made: Mapping[str, Any]) -> str:
     cores, each = given.get("spark.cores.max"), given.get("spark.executor.cores")
     expect(each == "2", f"An executor of two cores: spark.executor.cores is {each}.")
     expect(cores is not None, "Without spark.cores.max the application takes all cores there are.")
-    expect(cores == "6", f"spark.cores.max is {cores}: three executors of two cores, no more.")
+    expect(cores == "6", f"spark.cores.max is {cores}: you want three executors of two cores.")
     expect(
         not {"spark.driver.host", "spark.driver.port"} & given.keys()
         or "spark.tos.server.host" in given,
@@ -53,12 +53,12 @@ def settings(made: Mapping[str, Any]) -> str:
         "address, too.",
     )
     host, port = given.get("spark.tos.server.host"), given.get("spark.tos.server.port")
-    expect(host is not None, "Executors would dial the container's own address: say another one.")
-    expect(host == "gateway.example.org", f"Executors are told to dial {host}: who is that?")
+    expect(host is not None, "Executors would try the container's own address: give another one.")
+    expect(host == "gateway.example.org", f"Executors would connect to {host}: who is that?")
     expect(port is not None, "The server would listen on any free port, but one alone is open.")
-    expect(port == "7080", f"Executors are told to dial port {port}, which is not open.")
+    expect(port == "7080", f"Executors would connect to port {port}, which is not open.")
     return (
-        "Spark is told how much it may take, and executors where the parameter server is; "
+        "Spark knows how much it may take, and executors know where the parameter server is. "
         "connect() tries that address from every executor before any row moves."
     )
 
@@ -69,7 +69,7 @@ def resume(trained: Any, shown: Any) -> str:
     total = EPOCHS * ROWS
     expect(
         shown != total + DIED - SAVED,
-        "The history does not show what was trained after the checkpoint and lost: it tells what "
+        "The history does not show what was trained after the checkpoint and lost: it shows what "
         "is in the parameters.",
     )
     expect(shown == total, "The history shows each row once in each epoch, as if nothing happened.")
@@ -84,7 +84,7 @@ def resume(trained: Any, shown: Any) -> str:
     )
     return (
         f"{DIED - SAVED} samples are trained by both processes, and count once: what the first "
-        "had made of them is in no parameters any more."
+        "made of them is lost."
     )
 
 

@@ -26,7 +26,7 @@ def exercise(name: str) -> Callable[[Look], Look]:
 
 
 def expect(right: object, hint: str) -> None:
-    """Go on if something is right.
+    """Continue if something is right.
 
     Raises
     ------

@@ -71,7 +71,7 @@ def stopping(theirs: Callable[[Sequence[float], int], Any]) -> str:
     never = theirs([0.5, 0.4, 0.3], 2)
     expect(
         never is not None and None not in never,
-        "With losses 0.5, 0.4, 0.3 training is never stopped, and there are no two numbers.",
+        "With losses 0.5, 0.4, 0.3 training is never stopped, and two numbers are missing.",
     )
     expect(
         tuple(never) == (2, 2), "With losses 0.5, 0.4, 0.3 it goes to the end, which is the best."
@@ -119,6 +119,6 @@ def confusion(theirs: Callable[[Any, Any], Any]) -> str:
     )
     expect(np.array_equal(found, counts), "Some pairs are counted in the wrong place.")
     return (
-        "The diagonal is what is right. Its share in a row is the recall of that digit, in a "
-        "column the precision of that answer: one number for all digits hides both."
+        "The diagonal is what is right. Its share in a row is the recall of that digit, and in a "
+        "column the precision of that answer. One number for all digits hides both."
     )

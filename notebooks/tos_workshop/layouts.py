@@ -20,13 +20,14 @@ def shards(most: Any) -> str:
     expect(most is not None, "Put a number in the place of None.")
     expect(
         most != 3,
-        "Three shards, but no digit's rows are a whole number of shards: what does a shard hold "
-        "that begins shortly before the end of a digit?",
+        "No digit's rows are a whole number of shards. What is in a shard that begins shortly "
+        "before the end of a digit?",
     )
     expect(
         most == 6,
-        "Draw the rows, sorted by digit, as a line. Each digit has 135 rows or more, each of the "
-        "30 shards 47 or 48: how many borders between two digits can lie inside of one shard?",
+        "Draw the rows, sorted by digit, as a line. Each digit has 135 rows or more, and each of "
+        "the 30 shards has 47 or 48. How many borders between two digits can be inside of one "
+        "shard?",
     )
     return (
         "Each of its three shards may lie across one border between two digits. In the paper's "
@@ -63,7 +64,7 @@ def skew(made: Callable[[Any], Any]) -> str:
         "rows, not with equal shares, and let each partition count as much as any other.",
     )
     return (
-        "0 for one mix everywhere; the nearer to 1, the less a partition's rows tell about all. "
+        "0 for one mix everywhere. The nearer to 1, the less a partition's rows say about all. "
         "Papers on non-IID data report such a number beside their accuracy."
     )
 
@@ -103,8 +104,8 @@ def cards(made: Any) -> str:
         "further than in epoch 0, and the same for every later epoch, round and round.",
     )
     return (
-        "As even as can be, and a pure function: each caller gets the same layout at any time, so "
-        "that a partition that is lost can be made again row by row."
+        "As even as can be, and a pure function. Each caller always gets the same layout, so that "
+        "a lost partition can be made again row by row."
     )
 
 

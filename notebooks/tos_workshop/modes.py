@@ -40,8 +40,8 @@ def waits(theirs: Callable[[Sequence[int], int | None], Any]) -> str:
     expect(found([9, 9, 1], 3) == [0, 1], "With clocks [9, 9, 1] and slack 3, two workers wait.")
     expect(found([100, 0], None) == [], "A slack of None is asp.")
     return (
-        "The slowest worker alone decides, so it never waits itself: whatever the slack, somebody "
-        "can always continue, and the modes cannot deadlock."
+        "The slowest worker alone decides, so it never waits itself. Whatever the slack, one "
+        "worker can always continue, and the modes cannot deadlock."
     )
 
 

@@ -24,9 +24,9 @@ def traffic(nbytes: Any) -> str:
     )
     expect(nbytes != PARAMETERS, "That counts numbers. A float32 has 4 bytes.")
     expect(nbytes != right // 2, "The executor pushes that much. What does it pull?")
-    expect(nbytes != 2 * 4 * 7840, "That is W alone. The parameter b travels, too.")
-    expect(nbytes == right, "All values of W and b travel both ways, 4 bytes each.")
-    return "7,850 parameters travel up and down again, however large the batches are."
+    expect(nbytes != 2 * 4 * 7840, "That is W alone. The parameter b is sent as well.")
+    expect(nbytes == right, "All values of W and b are sent both ways, 4 bytes each.")
+    return "A milestone sends 7,850 parameters up and down, however large the batches are."
 
 
 @exercise("original.steps")

@@ -127,7 +127,7 @@ def capped(function: Any) -> str:
     )
     _keeps_the_laws(function)
     return (
-        "No single push can spoil the center any more, whatever a worker sends. "
+        "No single push can spoil the center now, whatever a worker sends. "
         "tos.combiners.Clip limits the length of the whole change instead, which keeps its "
         "direction."
     )
@@ -167,8 +167,8 @@ def momentum(rule: Any) -> str:
     )
     _keeps_the_laws(rule)
     return (
-        "What reset sets belongs to one run and one slice of the model, so the next run, and the "
-        "next swap, begin with none of it."
+        "The state that reset makes belongs to one run and one slice of the model. The next run, "
+        "and the next swap, begin without it."
     )
 
 

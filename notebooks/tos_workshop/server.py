@@ -76,7 +76,7 @@ def recount(function: Callable[[pd.DataFrame], Any], history: pd.DataFrame) -> s
     )
     return (
         "A worker pulls in the same exchange in which it pushes, so its last version is the one "
-        "it trains from; what lies in between came from others."
+        "it trains from. The versions in between came from others."
     )
 
 
@@ -87,17 +87,17 @@ def traffic(nbytes: Any) -> str:
     expect(
         nbytes is not None,
         "How many batches has a worker's half of the images, and so how many milestones? What "
-        "travels at each of them, and which way?",
+        "is sent at each of them, and which way?",
     )
     expect(nbytes != right / 1000, "That is in kB; the answer is asked for in bytes.")
-    expect(nbytes != right / 4, "There are two workers, and parameters travel in both directions.")
+    expect(nbytes != right / 4, "There are two workers, and parameters are sent both ways.")
     expect(
         nbytes != right / 2,
         "About half: did you count both workers, and the way back from the server as well?",
     )
     expect(
         nbytes != 2 * 4.5 * 2 * BYTES,
-        "A milestone is also due where a worker's batches end, so there is no half of one.",
+        "A milestone is also due when a worker's batches end, so you cannot count half of one.",
     )
     expect(
         nbytes != WORKERS * 18 * 2 * BYTES,

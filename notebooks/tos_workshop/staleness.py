@@ -88,8 +88,8 @@ def one_round(theirs: Callable[[int], Any]) -> str:
         "dynsgd: what becomes of one push, and how many of them are there in a round?",
     )
     return (
-        "With downpour a round of n workers is a step n times as long, with dynsgd it is their "
-        "mean: the same that a barrier and fedavg would make of it, without any worker waiting."
+        "With downpour a round of n workers is a step n times as long. With dynsgd it is their "
+        "mean, as with a barrier and fedavg, but no worker waits."
     )
 
 
@@ -101,8 +101,8 @@ def rate(theirs: float) -> str:
     share = stability_bound(WORKERS - 1) / stability_bound(0)
     near = {
         stability_bound(WORKERS - 1): (
-            "This is the bound of learning rate times curvature. You do not know the curvature, "
-            "but that one worker is stable up to 0.8 tells you how the two bounds compare."
+            "This is the bound of learning rate times curvature. You do not know the curvature. "
+            "But one worker is stable up to 0.8, so compare the two bounds."
         ),
         ALONE / WORKERS: (
             "This is the learning rate, divided by the number of workers: of the right size, but "
@@ -120,6 +120,6 @@ def rate(theirs: float) -> str:
         "Take tos.theory.stability_bound at the staleness of one worker, and of 8, and compare.",
     )
     return (
-        f"About a tenth of {ALONE}. Who adds workers and keeps the learning rate crosses the bound "
-        "sooner or later, unless the combiner makes stale updates smaller."
+        f"About a tenth of {ALONE}. If you add workers and keep the learning rate, you cross the "
+        "bound in the end, unless the combiner makes stale updates smaller."
     )

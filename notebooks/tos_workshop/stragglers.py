@@ -39,8 +39,8 @@ def rate(asp: Any, bsp: Any) -> str:
     )
     expect(_near(bsp, 1 / 5), "bsp: how long does it take now until all eight have made one?")
     return (
-        "A worker that waits for no other loses one worker's share at most; a barrier lets the "
-        "slowest set the pace of all, however many there are."
+        "Without waiting you lose one worker's share at most. With a barrier the slowest worker "
+        "sets the pace of all, however many there are."
     )
 
 
@@ -50,7 +50,7 @@ def _near(share: float, right: float) -> bool:
 
 @exercise("stragglers.resume")
 def resume(batch: Any) -> str:
-    """Look at the batch where a worker's successor goes on: killed in milestone 8, each of 5."""
+    """Look at the batch where a worker's successor continues: killed in milestone 8, each of 5."""
     expect(
         batch is not None,
         "Which of its milestones did the server get? The batches of those are done.",
@@ -68,8 +68,8 @@ def resume(batch: Any) -> str:
     expect(batch != 35 * 8, "That counts images; the question is about batches.")
     expect(batch == 35, "Count the batches of the milestones that were committed.")
     return (
-        "Only what is committed counts, so what the worker computed for its eighth milestone is "
-        "lost, and computed again by its successor: never counted twice, never left out."
+        "Only what is committed counts, so the worker's eighth milestone is lost, and its "
+        "successor computes it again. No batch counts twice, and none is missing."
     )
 
 
@@ -82,7 +82,7 @@ def once(server: Callable[[], Any]) -> str:
     expect(
         counts.total == 12,
         f"Two partitions pushed 5 and 7, each its first push, and the total is {counts.total}. "
-        "What tells their pushes apart?",
+        "How can you distinguish their pushes?",
     )
     counts.push(0, 0, 0, 5)
     expect(

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import io
+import re
 from contextlib import redirect_stdout
 from typing import Any
 
 import tos_workshop
+
+CALL = re.compile(r'^tos_workshop\.check\(\s*"([^"]+)".*', re.MULTILINE)
+"""The line of a notebook that checks an exercise."""
 
 
 def said(exercise: str, *made: Any) -> str:

@@ -37,7 +37,7 @@ SETTINGS = {
 
 
 def test_settings_behind_a_gateway() -> None:
-    assert said("clusters.settings", SETTINGS).startswith("Right. Spark is told")
+    assert said("clusters.settings", SETTINGS).startswith("Right. Spark knows")
 
 
 @pytest.mark.parametrize(

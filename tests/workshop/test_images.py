@@ -96,7 +96,7 @@ def test_what_is_right_is_praised(task: str, made: object) -> None:
         (
             "stopping",
             lambda *given: right_stopping(*given) if len(given[0]) > 3 else None,
-            "training is never stopped, and there are no two",
+            "training is never stopped, and two numbers are missing",
         ),
         (
             "stopping",

@@ -14,7 +14,7 @@ from tos_notebook.blocks.partitioners import Shards
 def test_the_number_of_digits_in_three_shards() -> None:
     assert said("layouts.shards", 6).startswith("Right. Each of its three shards")
     assert "shortly before the end of a digit" in said("layouts.shards", 3)
-    assert "how many borders" in said("layouts.shards", 10)
+    assert "How many borders" in said("layouts.shards", 10)
     assert "in the place of None" in said("layouts.shards", None)
 
 

@@ -105,7 +105,7 @@ def test_once() -> None:
     ("wrong", "words"),
     [
         (Forgetful, "from 12 to 17"),
-        (BySequence, "tells their pushes apart"),
+        (BySequence, "distinguish their pushes"),
         (ByChange, "same number"),
         (WithoutEpoch, "next epoch"),
         (Shared, "memory of its own"),
