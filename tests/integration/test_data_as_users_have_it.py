@@ -42,9 +42,9 @@ def test_a_table_of_pandas_and_one_of_spark_train_by_the_names_of_their_columns(
 ) -> None:
     spark = tos.connect(spark_context, warm_up=False)
     frame = spark.createDataFrame(goods.astype({"color": "object", "size": "int32"}))
-    found = []
+    model, found = two_inputs(), []
     for data in (goods, frame):
-        run = tos.fit(two_inputs(), data, 2, label="price", validation_data=data, verbose=False)
+        run = tos.fit(model, data, 2, label="price", validation_data=data, verbose=False)
         assert run.epochs["samples"].tolist() == [60, 60]
         loss = run.evaluate(data, label="price")["loss"]
         assert run.validation["loss"].iloc[-1] == pytest.approx(loss, rel=1e-4)
@@ -53,6 +53,8 @@ def test_a_table_of_pandas_and_one_of_spark_train_by_the_names_of_their_columns(
     assert [values.size for values in found] == [60, 60]
 
 
+# As `tos.fit` does, in test_fit.py, and as a run evaluates, above.
+@pytest.mark.long
 def test_a_session_takes_names_of_columns(
     train: Train, spark_context: Any, digits: tuple[np.ndarray, ...]
 ) -> None:

@@ -62,9 +62,9 @@ ROWS = 16
 
 
 @cache
-def fitted(name: str) -> float:
+def fitted(name: str, seeds: tuple[int, ...]) -> float:
     """Return the mean accuracy of `keras.fit`."""
-    return mean(TASKS[name].accuracy(TASKS[name].fit, seed) for seed in SEEDS)
+    return mean(TASKS[name].accuracy(TASKS[name].fit, seed) for seed in seeds)
 
 
 @pytest.fixture(scope="module")
@@ -91,10 +91,10 @@ def test_sorted_rows_are_learned_as_well_as_by_keras_with_as_many_epochs(
     trains: Callable[[str, str], Any], name: str, way: str
 ) -> None:
     """With the defaults, on two workers. Undealt rows end some 30 points below."""
-    # One seed tells whether the other ways deal out, too: its accuracy is further from the mean.
+    # One seed tells whether the other ways deal out, too: accuracies of one differ more.
     seeds, allowed = (SEEDS, ALLOWED) if way == "arrays" else (SEEDS[:1], 3 * ALLOWED)
     found = [TASKS[name].accuracy(trains(name, way), seed) for seed in seeds]
-    assert mean(found) >= fitted(name) - allowed, found
+    assert mean(found) >= fitted(name, seeds) - allowed, found
 
 
 @pytest.mark.parametrize("kind", few(["arrays", "rdd"], "rdd"))

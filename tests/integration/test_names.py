@@ -87,7 +87,14 @@ def _columns(frame: Any, features: Any, label: Any) -> Any:
 @pytest.mark.parametrize(
     ("form", "kinds"),
     [
-        ("list", [*SUMMED]),
+        (
+            "list",
+            [
+                *("arrays by name", "dataset with named labels", "RDD by position"),
+                *("columns named as the inputs", "columns by a mapping"),
+            ],
+        ),
+        pytest.param("list", [*SUMMED], marks=pytest.mark.long),
         # Captured, both forms are feeds with names: these show that they are the same ones.
         pytest.param(
             "dict",
@@ -95,7 +102,7 @@ def _columns(frame: Any, features: Any, label: Any) -> Any:
             marks=pytest.mark.long,
         ),
     ],
-    ids=["list", "dict"],
+    ids=["list", "list, all", "dict"],
 )
 def test_each_input_learns_the_weight_that_keras_learns(
     train: Train, frame: Any, form: str, kinds: list[str]
@@ -131,16 +138,26 @@ def _labeled(frame: Any) -> Any:
     return frame.selectExpr("a as x", "y as a", "-a as z")
 
 
-def test_each_output_learns_the_weight_that_keras_learns(train: Train, frame: Any) -> None:
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        ["arrays by name", "columns by a mapping"],
+        pytest.param([*FORKED], marks=pytest.mark.long),
+    ],
+    ids=["some", "all"],
+)
+def test_each_output_learns_the_weight_that_keras_learns(
+    train: Train, frame: Any, kinds: list[str]
+) -> None:
     expected = forked()
     expected.fit(A, {"a": 3 * A, "z": -A}, batch_size=16, epochs=2, shuffle=False, verbose=0)
     assert weights(expected) == pytest.approx({"wa": 3.0, "wz": -1.0}, abs=0.05)
     program = tos.capture(forked())
     first = program.read()
     session = train(program, combiner="downpour", batch_size=16, sync_interval=1)
-    for kind, data in FORKED.items():
+    for kind in kinds:
         program.write(first)
-        run = session.run(data(frame), epochs=2, partitions=1, shuffle=False)
+        run = session.run(FORKED[kind](frame), epochs=2, partitions=1, shuffle=False)
         assert weights(program.model) == pytest.approx(weights(expected), abs=1e-4), kind
     # Another order of names is another order of the same columns.
     for names in (["z", "a"], ["a", "z"]):

@@ -33,6 +33,9 @@ sessions = [
 data = (np.arange(1.0, 1001.0),)
 runs = [session.start(data, epochs=100_000, partitions=2) for session in sessions]
 for run in runs:
+    # It leaves the cores to the others, which still start.
+    run.chaos(tos.chaos.Pause(0.05, any=2))
+for run in runs:
     run.wait_for(milestones=4, timeout=120)
 print(*(run.state for run in runs))
 

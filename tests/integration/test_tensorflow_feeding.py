@@ -59,12 +59,12 @@ def lost(how: str) -> Rows:
 def test_each_row_is_taken_once_where_spark_starts_tasks_again(
     spark_context: Any, how: str
 ) -> None:
-    rows = spark_context.parallelize(range(6000), 6).mapPartitionsWithIndex(lost(how))
+    rows = spark_context.parallelize(range(3000), 3).mapPartitionsWithIndex(lost(how))
     with running(spark_context, add_up, input_mode=InputMode.SPARK) as cluster:
         cluster.train(rows, 2)
         cluster.shutdown(timeout=60)
-        assert totals(cluster) == (12000, 2 * sum(range(6000)))
-        assert sum(node.rows for node in cluster._cluster.roster.nodes.values()) == 12000
+        assert totals(cluster) == (6000, 2 * sum(range(3000)))
+        assert sum(node.rows for node in cluster._cluster.roster.nodes.values()) == 6000
 
 
 @pytest.mark.long
