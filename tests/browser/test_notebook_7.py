@@ -33,6 +33,8 @@ def training(page: Any, lab: Lab) -> View:
     return view
 
 
+# Its plug-in, view and pages are those of JupyterLab, which other tests here are about.
+@pytest.mark.long
 def test_a_run_is_steered_survives_a_reload_and_leaves_its_picture(
     page: Any, lab: Lab, training: View
 ) -> None:

@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from tests.docs.pages import DOCS, ROOT, programs
-from tests.support.long import few
 from tests.support.python_workers import own_python_workers
 
 CLUSTERS = programs(DOCS / "how-to" / "tensorflow-clusters.md")
@@ -145,9 +144,9 @@ def test_an_evaluator_looks_at_checkpoints(trained: dict[str, Any]) -> None:
 ONCE = "Rows that Spark feeds, each of them once"
 
 
-@pytest.mark.parametrize(
-    "heading", few(["MultiWorkerMirroredStrategy", ONCE, "The same by `fit`"], ONCE)
-)
+# tests/integration/test_tensorflowonspark_pipeline.py trains so, too.
+@pytest.mark.long
+@pytest.mark.parametrize("heading", ["MultiWorkerMirroredStrategy", ONCE, "The same by `fit`"])
 def test_keras_trains_on_mirrors(names: dict[str, Any], heading: str) -> None:
     import keras
 
