@@ -17,7 +17,7 @@ from tests.support.long import few
 ROOT = Path(__file__).parents[2]
 SOURCES = ("tos_notebook/codecs/_kernels.c", "tos_notebook/common/_exchange.c")
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-SECONDS = 5
+SECONDS = 3
 
 
 def library(name: str) -> str:

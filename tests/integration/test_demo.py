@@ -20,14 +20,20 @@ from tos_notebook.errors import DataError
 ROOT = Path(__file__).parents[2]
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    """Start the demo in a folder of its own, as the leader of a process group."""
-    hidden = ("TOS_MNIST_DIR", "SPARK_HOME", "SPARK_MASTER", "PYSPARK_SUBMIT_ARGS")
+def start(folder: Path, *arguments: str, installed: Path | None = None) -> subprocess.Popen[str]:
+    """Start the demo in a folder of its own, as the leader of a process group.
+
+    By a Python that has the package installed, or by this one from the sources.
+    """
+    hidden = {
+        *("TOS_MNIST_DIR", "SPARK_HOME", "SPARK_MASTER", "PYSPARK_SUBMIT_ARGS"),
+        *("PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"),
+    }
     env = {key: value for key, value in os.environ.items() if key not in hidden}
     return subprocess.Popen(
-        [sys.executable, "-m", "tos_notebook.demo", *arguments],
+        [installed or sys.executable, "-m", "tos_notebook.demo", *arguments],
         cwd=folder,
-        env=env | {"PYTHONPATH": str(ROOT)},
+        env=env | ({} if installed else {"PYTHONPATH": str(ROOT)}),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -45,14 +51,11 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     return process.returncode, out, re.sub(f"^({waits}).*\n", "", err, flags=re.M)
 
 
-def run(folder: Path, *arguments: str) -> tuple[int, str, str]:
-    """Run the demo to its end; return exit code, output and errors."""
-    with start(folder, *arguments) as process:
-        return finish(process)
-
-
-def test_the_bundled_digits_are_learnt_and_reported_without_noise(tmp_path: Path) -> None:
-    code, out, err = run(tmp_path, "--epochs", "10", "--master", "local[2]", "--report", "r/a.html")
+def learns(folder: Path, installed: Path | None = None) -> None:
+    """Check that the bundled digits are learnt, and reported without noise."""
+    arguments = ("--epochs", "10", "--master", "local[2]", "--report", "r/a.html")
+    with start(folder, *arguments, installed=installed) as process:
+        code, out, err = finish(process)
     assert (code, err) == (0, "")
     assert "Data: scikit-learn's digits, 1,437 images" in out
     assert "Captured: a keras program fed images uint8 (64,)" in out
@@ -64,9 +67,15 @@ def test_the_bundled_digits_are_learnt_and_reported_without_noise(tmp_path: Path
     accuracy = re.search(r"Test accuracy: (0\.\d+) on 360 images", out)
     assert accuracy is not None
     assert float(accuracy[1]) > 0.85
-    report = tmp_path / "r" / "a.html"
+    report = folder / "r" / "a.html"
     assert f"Report: {report}" in out
     assert "plotly" in report.read_text(encoding="utf-8")
+
+
+# So it is where the package is installed, in tests/packaging/test_distributions.py.
+@pytest.mark.long
+def test_the_bundled_digits_are_learnt_and_reported_without_noise(tmp_path: Path) -> None:
+    learns(tmp_path)
 
 
 def test_an_interrupt_stops_the_run_keeps_the_weights_and_says_so(tmp_path: Path) -> None:

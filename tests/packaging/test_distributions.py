@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.built import ROOT, build_sdist, wheel_of
+from tests.integration.test_demo import learns
+from tests.packaging.built import ROOT, wheel_of
 from tos_notebook import __version__
 
 
@@ -24,9 +25,9 @@ def names(wheel: Path) -> set[str]:
 
 
 def test_a_wheel_of_the_source_distribution_holds_the_same_files(
-    wheel: Path, tmp_path: Path
+    wheel: Path, sdist: Path, tmp_path: Path
 ) -> None:
-    again = wheel_of(build_sdist(tmp_path), tmp_path / "wheel")
+    again = wheel_of(sdist, tmp_path / "wheel")
     assert names(again) == names(wheel)
     assert "tos_notebook/py.typed" in names(wheel)
 
@@ -45,18 +46,16 @@ def test_a_wheel_trains_in_an_environment_that_has_what_it_requires_alone(
     subprocess.run([*pip, *options, wheel], check=True)
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
-    def said(*arguments: str) -> str:
-        return subprocess.run(
-            [own, *arguments], cwd=tmp_path, env=env, check=True, capture_output=True, text=True
-        ).stdout
-
-    where = said("-c", "import tos_notebook; print(tos_notebook.__file__)")
+    command = [own, "-c", "import tos_notebook; print(tos_notebook.__file__)"]
+    where = subprocess.run(
+        command, cwd=tmp_path, env=env, check=True, capture_output=True, text=True
+    ).stdout
     assert where.strip() == str(site / "tos_notebook/__init__.py")
-    assert "finished" in said("-m", "tos_notebook.demo", "--epochs", "2", "--master", "local[2]")
+    learns(tmp_path, own)
 
 
-def test_the_source_distribution_says_how_it_is_cited(tmp_path: Path) -> None:
-    with tarfile.open(build_sdist(tmp_path)) as opened:
+def test_the_source_distribution_says_how_it_is_cited(sdist: Path) -> None:
+    with tarfile.open(sdist) as opened:
         assert any(name.endswith("/CITATION.cff") for name in opened.getnames())
 
 

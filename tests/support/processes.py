@@ -54,6 +54,7 @@ SHARE_ANOTHER = (
 )
 
 BUILD_A_WHEEL = (
+    "tests/packaging/test_distributions.py",
     "tests/packaging/test_kernels.py",
     "tests/packaging/test_labextension.py",
 )
