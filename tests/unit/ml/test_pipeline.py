@@ -324,9 +324,11 @@ def test_a_strategy_as_an_object_trains_and_is_saved_and_loaded(
 
 
 def test_fits_at_the_same_time_do_not_disturb_each_other(assembled: Any) -> None:
-    estimator = tos.ml.TensorEstimator(model=two_classes(), batchSize=25)
-    grid = ParamGridBuilder().addGrid(estimator.learningRate, [0.01, 0.1]).build()
+    estimator = tos.ml.TensorEstimator(batchSize=25)
+    builder = ParamGridBuilder().addGrid(estimator.model, [two_classes])
+    grid = builder.addGrid(estimator.learningRate, [0.01, 0.1]).build()
     alone = {n: weights(estimator.fit(assembled, maps)) for n, maps in enumerate(grid)}
+    assert alone[0] != alone[1]
     with ThreadPool(2) as pool:
         fits = estimator.fitMultiple(assembled, grid)
         together = dict(pool.map(lambda _: next(fits), grid, chunksize=1))
@@ -356,6 +358,7 @@ def test_a_grid_is_searched_by_cross_validation(assembled: Any, tmp_path: Path) 
     assert weights(loaded.bestModel) == weights(search.bestModel)
 
 
+@pytest.mark.long
 def test_a_split_chooses_the_better_model(assembled: Any) -> None:
     def useless() -> Any:
         return dense(2, "softmax", "sparse_categorical_crossentropy", rate=1e-9)
