@@ -20,8 +20,16 @@ def inline(text: str) -> str:
 
 
 def _literal(piece: str) -> str:
+    """Return code, with names of the package as users write them: `tos.fit`, `Run.status`."""
     name = piece.strip("`")
-    return f"`{re.sub(r'^tos_notebook[.]', 'tos.', name)}`"
+    found = re.fullmatch(r"tos_notebook((?:\.\w+)+)", name)
+    if found is None:
+        return f"`{name}`"
+    parts = found[1].split(".")[1:]
+    if len(parts) <= 2:
+        return f"`tos.{'.'.join(parts)}`"
+    first = next((at for at, part in enumerate(parts) if part[0].isupper()), len(parts) - 1)
+    return f"`{'.'.join(parts[first:])}`"
 
 
 def _plain(piece: str) -> str:

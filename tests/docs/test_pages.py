@@ -48,6 +48,8 @@ def test_docstrings_become_markdown() -> None:
         "```text\na = 1\n\nb = 2\n```\n\nEnd \\<of\\> it."
     )
     assert inline("`a page <https://example.org>`_") == "[a page](https://example.org)"
+    assert inline("`tos_notebook.fit`") == "`tos.fit`"
+    assert inline("`tos_notebook.telemetry.history.History.frame`") == "`History.frame`"
 
 
 def test_readme_is_short() -> None:

@@ -92,16 +92,17 @@ def connect(
 ) -> SparkSession:
     """Connect to Spark: adopt a running one, or start one.
 
-    Starting one also imports TensorFlow in this process, if it is there: Java leaves a core free.
+    A start also imports TensorFlow in this process, if it is installed, because Java leaves a core
+    free.
 
     Parameters
     ----------
     master : str, SparkContext or SparkSession, optional
         ``local[2]``, ``spark://host:7077``, ``yarn``, ``k8s://...``, ``sc://host:15002`` for a
-        Spark Connect server, or what to adopt. By default the active context or Connect session is
-        adopted, else the server that ``SPARK_REMOTE`` names, else one started on the master that
-        ``spark-submit``, ``SPARK_MASTER``, ``PYSPARK_SUBMIT_ARGS`` or ``spark-defaults.conf``
-        names, else on ``local[*]``. Where ``SPARK_HOME`` is set, findspark finds that Spark.
+        Spark Connect server, or what to adopt. By default it adopts the active context or Connect
+        session, or else connects to the server that ``SPARK_REMOTE`` names. Otherwise it starts one
+        on the master that ``spark-submit``, ``SPARK_MASTER``, ``PYSPARK_SUBMIT_ARGS`` or
+        ``spark-defaults.conf`` names, else on ``local[*]``. If ``SPARK_HOME`` is set, findspark finds that Spark.
     app_name : str
         The application's name, of a Spark that is started.
     config : mapping of str, optional
@@ -115,7 +116,7 @@ def connect(
         theirs continue with it.
     timeout : float
         Seconds to wait for executors to have free cores and to warm up. Every 15 s a line on
-        standard error says what is waited for.
+        standard error says what this waits for.
 
     Raises
     ------

@@ -26,7 +26,7 @@ class Predictor(Servable):
         output: str | Names | None = None,
         batch_size: int = BATCH_SIZE,
     ) -> Any:
-        """Return what the model makes of each row, computed on the executors.
+        """Return the model's prediction for each row, computed on the executors.
 
         Parameters
         ----------

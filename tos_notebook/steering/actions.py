@@ -176,7 +176,7 @@ _ALL = (
         Command.SWAP_COMBINER,
         When.MILESTONE,
         "tos_combiner",
-        "Merge by another rule, from each worker's next milestone on.",
+        "Merge by another combiner, from each worker's next milestone on.",
         (
             Argument(
                 "combiner",
@@ -194,7 +194,7 @@ _ALL = (
         Command.SWAP_STRATEGY,
         When.EPOCH,
         "tos_strategy",
-        "Train by another strategy when the present epoch is done.",
+        "Train by another strategy from the end of the current epoch on.",
         (
             Argument(
                 "strategy",

@@ -100,10 +100,9 @@ class RunStatus:
     """Which other setting or strategy would train at least a fifth more rows a second; None if none
     would, or too little is known yet."""
     shards: tuple[ShardLoad, ...] = ()
-    """What each shard of the parameters is busy with; none where the driver has them."""
+    """The load of each shard of the parameters; none if the driver has them."""
     validations_left_out: int = 0
-    """How many evaluations were due and left out, since one takes longer than the time between
-    two."""
+    """How many due evaluations were skipped, since one takes longer than the time between two."""
 
     def _rows(self) -> Rows:
         """Return what is known, by the names of the attributes."""

@@ -48,7 +48,9 @@ HINTS = {
 
 
 class Run(SteeredRun):
-    """One training. Made by `TrainingSession.start`; every method may be called at any time.
+    """One run of a program, which `TrainingSession.start` makes.
+
+    Every method may be called at any time.
 
     Attributes
     ----------
@@ -62,11 +64,11 @@ class Run(SteeredRun):
     has_learning_rate : bool
         Whether the learning rate can be set while training.
     own_rate : float or None
-        The learning rate that its program has brought along, where that is a known number.
+        The learning rate of its program, if that is a known number.
     uri : str or None
         Where its checkpoints are, for `tos_notebook.resume`; None if it has none.
     chaos_log : tuple of Rule
-        All that `chaos` ever put into force: what the run did was not its own doing alone.
+        All faults that `chaos` has injected.
     """
 
     def __init__(self, parts: RunParts) -> None:
@@ -93,11 +95,11 @@ class Run(SteeredRun):
 
     @property
     def sinks(self) -> tuple[Sink, ...]:
-        """What hears of its events."""
+        """The receivers of its events."""
         return self.parts.bus.sinks
 
     def add_sink(self, sink: Sink) -> None:
-        """Add a sink, which hears of every event from the next one on.
+        """Add a sink, which gets every event from the next one on.
 
         Parameters
         ----------
@@ -123,12 +125,12 @@ class Run(SteeredRun):
 
     @property
     def stalls(self) -> tuple[Stalled, ...]:
-        """What it waits for now, for longer than its patience; see `status`."""
+        """What the run waits for, if for longer than `stall_timeout`; see `status`."""
         return self.lifecycle.watchdog.stalls
 
     @property
     def skipped(self) -> tuple[Skipped, ...]:
-        """What ``on_bad="skip"`` has left out of the data, by partition and column."""
+        """The rows that ``on_bad="skip"`` has skipped, by partition and column."""
         return self.lifecycle.epochs.source.skipped
 
     @property
@@ -184,7 +186,7 @@ class Run(SteeredRun):
 
     @property
     def shards(self) -> tuple[ShardLoad, ...]:
-        """What each shard of the parameters is busy with; none where the driver has them."""
+        """The load of each shard of the parameters; none if the driver has them."""
         return tuple(self.parts.training.shards) if self.active else ()
 
     @property

@@ -85,7 +85,7 @@ class SavedRun(RunSummary):
 
     @property
     def own_rate(self) -> float | None:
-        """The learning rate that its program has brought along, where that is a known number."""
+        """The learning rate of its program, if that is a known number."""
         return last(self._folder)[1].origin.rate
 
     @property

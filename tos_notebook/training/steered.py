@@ -33,13 +33,13 @@ class SteeredRun:
 
     @property
     def commands(self) -> frozenset[Command]:
-        """Those that the run obeys now."""
+        """The commands that the run accepts now."""
         return self.lifecycle.strategy.commands
 
     def pause(self) -> None:
         """Stop each worker at its next milestone, until `unpause`; nothing is lost.
 
-        `Run.state` is ``"paused"`` at once; the view says when every worker waits.
+        `Run.state` is ``"paused"`` at once. The view shows when every worker waits.
         """
         self.parts.training.command(Command.PAUSE)
 
@@ -50,8 +50,8 @@ class SteeredRun:
     def stop(self, timeout: float = 30.0, *, reason: str | None = None) -> Self:
         """Stop now and keep the weights; return when the run has ended.
 
-        A sink may call it, to stop early: it returns at once there, and the run ends soon. A run
-        that has ended stays as it is; one that is stopping already is waited for.
+        A sink may call it to stop early. It then returns at once, and the run ends soon. If the run
+        has ended, nothing changes. If it is stopping already, this waits for it.
 
         Parameters
         ----------
@@ -69,7 +69,7 @@ class SteeredRun:
 
     @with_known_options
     def repartition(self, partitions: int, partitioner: AnyPartitioner | None = None) -> None:
-        """Lay the data out again when the present epoch is done.
+        """Repartition the data at the end of the current epoch.
 
         Parameters
         ----------
@@ -86,10 +86,10 @@ class SteeredRun:
         commands.repartition(self.lifecycle, partitions, partitioner)
 
     def swap_combiner(self, combiner: Any) -> None:
-        """Merge by another rule, from each worker's next milestone on.
+        """Merge by another combiner, from each worker's next milestone on.
 
-        A new combiner begins with empty state (momentum, buffers), even one that was in use
-        before; what the old one had not merged yet is dropped.
+        A new combiner begins with empty state (momentum, buffers), also if it was in use before.
+        Updates that the old one has not merged yet are dropped.
 
         Parameters
         ----------
@@ -114,11 +114,12 @@ class SteeredRun:
         sync_interval: int | None = None,
         codec: str | Codec | CodecPair | None = None,
     ) -> str:
-        """Train by another strategy when the present epoch is done.
+        """Train by another strategy from the end of the current epoch on.
 
-        Parameters, version and global step continue. The state of the optimizer does where both
-        strategies have it in the driver; else it is reset, and a note in `status` says so. Rows
-        stay in their partitions. The last swap that is asked for in an epoch counts.
+        Parameters, version and global step continue. The optimizer state continues if both
+        strategies have it in the driver. Otherwise it is reset, and a note in `status` says so.
+        Rows
+        stay in their partitions. The last swap of an epoch counts.
 
         Parameters
         ----------
@@ -127,15 +128,15 @@ class SteeredRun:
         combiner : str, Combiner, class or function, optional
         sync : str or SyncMode, optional
         sync_interval : int, optional
-            By default these three are those of the new strategy. They stay as they are where it is
-            the present one, or a parameter server with other shards that takes the combiner.
+            By default these three are those of the new strategy. They stay if it is the current
+            one, or a parameter server with other shards that takes the combiner.
         codec : str, Codec or CodecPair, optional
-            The present one by default, where it fits.
+            The current one by default, if it fits.
 
         Returns
         -------
         str
-            What is to be in force, and which combiner takes the place of the present one, if any.
+            The pending strategy, and the combiner that replaces the current one, if any.
 
         Raises
         ------
@@ -165,8 +166,7 @@ class SteeredRun:
     ) -> None:
         """Change settings, from each worker's next milestone on.
 
-        What does not fit changes nothing of its kind: all but `combiner` and `partitions` is
-        changed at once or not at all.
+        If a setting does not fit, none of them changes, except `combiner` and `partitions`.
 
         Parameters
         ----------
@@ -175,11 +175,10 @@ class SteeredRun:
         sync_interval : int, optional
             Batches between two exchanges.
         sync : str or SyncMode, optional
-            ``"asp"``, ``"ssp:3"`` or ``"bsp"``. The count of milestones restarts here. A worker
-            that waits for others hears of it before its next milestone.
+            ``"asp"``, ``"ssp:3"`` or ``"bsp"``. The count of milestones restarts here. A waiting
+            worker learns it before its next milestone.
         codec : str, Codec or CodecPair, optional
-            How updates and replies are encoded. What an earlier one has left out goes along with
-            the
+            How updates and replies are encoded. The remainder of the earlier codec is sent with the
             next update. Also `compression`.
         combiner : str, Combiner, class or function, optional
             As `swap_combiner` takes it.
@@ -195,7 +194,7 @@ class SteeredRun:
             self.repartition(partitions)
 
     def chaos(self, *rules: Rule) -> None:
-        """Make something go wrong on purpose, from each worker's next milestone on.
+        """Inject faults, from each worker's next milestone on.
 
         It ends with the run at the latest. `tos_notebook.chaos.on` ends it with a block of code.
 

@@ -33,7 +33,7 @@ SAVED = ("keras", "savedmodel", "checkpoint")
 
 
 class Program(Predictor):
-    """A captured model: it knows its parameters, and exports itself for given data.
+    """A captured model, which knows its parameters and exports itself for given data.
 
     Attributes
     ----------
@@ -319,7 +319,7 @@ class Program(Predictor):
 
     @property
     def inputs(self) -> tuple[FeedSpec, ...]:
-        """What it predicts from; see `Predictor.inputs`."""
+        """The inputs of a prediction; see `Predictor.inputs`."""
         raise UnsupportedProgram(
             f"A {self.kind} program without its model predicts nothing. Give it: "
             "tos.resume(uri, program=model)."
@@ -341,7 +341,7 @@ class Program(Predictor):
 
     @property
     def formats(self) -> tuple[str, ...]:
-        """Those of `SAVED` that `save` knows."""
+        """The formats of `SAVED` that `save` supports."""
         return tuple(self._writers)
 
     @property
