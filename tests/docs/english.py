@@ -21,7 +21,7 @@ LIMIT = 30
 
 OUTSIDE = [
     *("README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md"),
-    "benchmarks/papers/RESULTS.md",
+    *("benchmarks/papers/RESULTS.md", "labextension/README.md"),
 ]
 PAGES = [*(ROOT / name for name in OUTSIDE), *sorted(DOCS.rglob("*.md"))]
 
