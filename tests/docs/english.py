@@ -42,7 +42,7 @@ RULED_OUT = {
     r"whatever (?:is|it|they|there)\b": "any; regardless of",
     r"the gate\b|mission\b|slow day\b|busy machine\b|earlier simulation\b|its goal\?": "say less",
     r"(?:neighbour|colour|behaviour|favour|flavour|licence|centre|grey)\w*": "American: -or",
-    r"(?:travell|cancell|modell|signall)(?:ed|ing)\b": "one l",
+    r"(?:travel|cancel|model|signal)l(?:ed|ing)\b": "one l",
     r"(?:synchron|normal|initial|serial|organ|optim|recogn|minim|random)is(?:e|ing|ation)": "z",
     r"numpy\b|keras'(?!s)|plug-in\b|jupyter lab\b": "NumPy, Keras's, plugin, JupyterLab",
 }
