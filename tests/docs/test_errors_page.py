@@ -15,6 +15,7 @@ CLASSES = [*error_classes(), USAGE]
 
 OTHERS = {
     ("__init__", "AttributeError()"): "what Python expects of a module's __getattr__",
+    ("common.interrupts", "KeyboardInterrupt"): "what Ctrl-C raises",
     ("common.lazy", "AttributeError()"): "the same",
     ("tensorspark.mnist", "AttributeError()"): "the same",
     ("combiners.base", "AttributeError()"): "what Python expects of __getattr__",
