@@ -24,7 +24,8 @@ from ..common.checks import RAISE_OR_SKIP
 from ..data.arrow import ArrowDecoder
 from ..data.dataframe import FrameColumns
 from ..data.dataframe.batches import BATCH_ROWS
-from ..errors import ConfigError, DataError, UnsupportedProgram, WorkerEnvironment
+from ..errors import ConfigError, DataError, UnsupportedProgram
+from .series import over_series
 from .servable import Servable, checked, published
 from .task import predict_published
 
@@ -89,15 +90,15 @@ def _names(ports: Sequence[Port], output: str | Names | None) -> list[str]:
 def _with_columns(frame: Any, fed: Sequence[Any], names: Sequence[str], task: _FrameTask) -> Any:
     from pyspark.sql import functions, types
 
-    if not hasattr(functions, "arrow_udf"):
-        raise WorkerEnvironment(
-            "Predictions as columns of a DataFrame need Spark 4.1 or newer. With this one, predict "
-            "an RDD: program.predict(df.select(...).rdd.map(lambda row: ...))."
-        )
     check_batches(frame.sparkSession)
     fields = [types.StructField(f"f{i}", kind.spark) for i, kind in enumerate(task.kinds)]
     made = task.kinds[0].spark if len(names) == 1 else types.StructType(fields)
-    predict = functions.arrow_udf(_function(task, len(fed)), made)
+    if hasattr(functions, "arrow_udf"):
+        predict = functions.arrow_udf(_function(task, len(fed)), made)
+    else:
+        # Spark 4.0.
+        kinds = [field.dataType for field in frame.select(*fed).schema.fields]
+        predict = over_series(task, kinds, made)
     if task.decoder.skips is not None:
         # Bad rows are predicted null, and about to be filtered out: Spark would predict all rows
         # for the filter, and those that are left once more.
