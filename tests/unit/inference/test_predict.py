@@ -66,6 +66,27 @@ def test_bad_rows_are_predicted_null_where_they_may_be(spark: Any, classifier: A
     assert [row.prediction for row in scored.collect()] == [None] * 3
 
 
+def test_spark_4_0_predicts_the_same_through_pandas(
+    spark: Any, branching: Any, classifier: Any, rows: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has no functions over Arrow's arrays. Rows of several kinds, and bad ones, pass."""
+    from pyspark.sql import functions
+
+    monkeypatch.delattr(functions, "arrow_udf", raising=False)
+    records = [(row.tolist(), i) for i, row in enumerate(rows)]
+    frame = spark.createDataFrame(records, "a array<float>, b int")
+    found = tos.load_model(branching).predict(frame, ["a", "b"]).collect()
+    expected = branching.predict([rows, np.arange(len(rows))], verbose=0)
+    grids = [row.prediction_grid for row in found]
+    np.testing.assert_allclose(grids, expected["grid"], rtol=1e-4, atol=1e-6)
+    ones = [[row.prediction_one] for row in found]
+    np.testing.assert_allclose(ones, expected["one"], rtol=1e-4, atol=1e-6)
+    some = [([0.0] * 4,), (None,), ([1.0, float("nan"), 0.0, 0.0],), ([1.0],)]
+    bad = spark.createDataFrame(some, "x array<float>").coalesce(1)
+    scored = tos.capture(classifier).predict(tos.columns(bad, "x", on_bad="skip"))
+    assert [row.prediction is None for row in scored.collect()] == [False, True, True, True]
+
+
 def test_a_limit_of_bad_rows_is_refused_where_they_are_predicted_null(
     spark: Any, classifier: Any
 ) -> None:
