@@ -31,7 +31,12 @@ EPOCHS = 10
 CORES = 2
 """Of each application's executors."""
 
-SETTINGS = {"spark.cores.max": str(CORES), "spark.executor.memory": "1g"}
+SETTINGS = {
+    "spark.cores.max": str(CORES),
+    "spark.executor.memory": "1g",
+    # As the server, so that neither speaks TLS.
+    "spark.driver.host": "127.0.0.1",
+}
 
 
 def client(master: str, config: dict[str, str], pipe: Any) -> None:

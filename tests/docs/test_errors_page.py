@@ -69,6 +69,10 @@ OTHERS = {
     ("testing.combiners", "Skipped()"): "caught there: a check that does not apply",
     ("nodes.blocks", "RowsMissing()"): "caught in `tasks`: what makes rows has failed",
     ("nodes.feeding", "Over"): "caught there: the node wants no more rows",
+    (
+        "cluster.remote.context",
+        "Cancelled()",
+    ): "what stands for Spark's own error, which `cancellation` reads",
     ("nodes.hub", "queue.Empty"): "caught in `tasks`: no rows came for so long",
     ("nodes.ports", "OSError()"): "caught there: the next port is tried",
     ("tensorflowonspark.params", "TypeError()"): "what Spark ML expects of a converter",

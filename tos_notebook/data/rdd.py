@@ -50,18 +50,15 @@ Assign = Callable[[Columns, int], npt.NDArray[np.integer[Any]]]
 def is_rdd(data: Any) -> bool:
     """Tell whether this is an RDD, of any kind."""
     # A Python that has Spark Connect alone has no such class.
-    return any(
-        kind.__name__ == "RDD" and kind.__module__ == "pyspark.core.rdd"
-        for kind in type(data).__mro__
-    )
+    kinds = type(data).__mro__
+    return any((k.__module__, k.__name__) == ("pyspark.core.rdd", "RDD") for k in kinds)
 
 
 def is_ordered(rdd: RDD[Any]) -> bool:
     """Tell whether Spark makes a partition with its rows in the same order each time."""
-    if isinstance(rdd, RemoteRows):
-        # A server does not say.
-        return False
-    return bool(rdd._jrdd.rdd().outputDeterministicLevel().toString() == DETERMINATE)
+    # A server of Spark Connect does not say.
+    says = not isinstance(rdd, RemoteRows)
+    return says and bool(rdd._jrdd.rdd().outputDeterministicLevel().toString() == DETERMINATE)
 
 
 class RddSource(DataSource):

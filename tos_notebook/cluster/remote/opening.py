@@ -18,11 +18,6 @@ ENVIRONMENT = "SPARK_REMOTE"
 ANSWER = 10.0
 """Seconds for a server's port to answer."""
 
-INSTALL = (
-    'This Python lacks what Spark Connect needs ({}): pip install "tos_notebook[connect]", and '
-    "restart the kernel."
-)
-
 
 def remote_session(given: Any, settings: Mapping[str, str]) -> Any:
     """Return a session of Spark Connect, if one is meant; None for a Spark of this process.
@@ -108,7 +103,10 @@ def _opened(address: str, settings: Mapping[str, str]) -> Any:
         # Nothing was sent before.
         context_of_session(session).setting("spark.master", "")
     except ImportError as error:
-        raise ConnectError(INSTALL.format(_first_line(error))) from None
+        raise ConnectError(
+            f"This Python lacks what Spark Connect needs ({_first_line(error)}): pip install "
+            '"tos_notebook[connect]", and restart the kernel.'
+        ) from None
     except Exception as error:
         raise ConnectError(f"{address} opens no session: {_first_line(error)}") from None
     return session

@@ -165,11 +165,11 @@ def lanes_to(partitions: int) -> list[int]:
     partitions : int
     """
     found: dict[int, int] = {}
-    for number in itertools.count():
+    numbers = itertools.count()
+    while len(found) < partitions:
+        number = next(numbers)
         found.setdefault(_spark_hash(number) % partitions, number)
-        if len(found) == partitions:
-            return [found[partition] for partition in range(partitions)]
-    raise AssertionError("counting has no end")
+    return [found[partition] for partition in range(partitions)]
 
 
 def _spark_hash(number: int) -> int:

@@ -128,7 +128,10 @@ def of_parts(parts: Sequence[Sequence[Any]]) -> Call:
     parts : sequence of sequence
     """
 
-    def run(partition: int, nothing: Iterable[Any]) -> Iterable[Any]:
+    def run(partition: int, numbers: Iterable[Any]) -> Iterable[Any]:
+        # What is not read to its end costs the Python worker its life, and all that it has loaded.
+        for _ in numbers:
+            pass
         return parts[partition]
 
     return run
