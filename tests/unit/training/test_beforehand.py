@@ -70,6 +70,7 @@ def test_names_are_those_that_keras_gives(metrics: tuple[Any, ...], names: Any) 
 
 def test_names_that_only_keras_makes_are_not_guessed() -> None:
     assert tos.capture(model("acc", weighted_metrics=["acc"])).expected_names() is None
+    assert tos.capture(model(keras.metrics.SparseCategoricalAccuracy)).expected_names() is None
 
 
 def test_an_option_of_one_run_replaces_the_sessions() -> None:

@@ -286,7 +286,9 @@ def compiled_names(model: Any) -> tuple[str, ...] | None:
     if has_own_values(model) or others or weighted or not single:
         return None
     names = [getattr(m, "name", getattr(m, "__name__", m)) for m in given]
-    if not all(isinstance(name, str) for name in names) or len({*names}) < len(names):
+    # Of a class, which Keras calls, the metric has a name of its own.
+    unknown = any(isinstance(m, type) for m in given)
+    if unknown or not all(isinstance(n, str) for n in names) or len({*names}) < len(names):
         return None
     return ("loss", *names)
 
