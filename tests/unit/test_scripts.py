@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from tos_notebook.errors import ConfigError, WaitTimeout
 from tos_notebook.scripts import run_script
 from tos_notebook.telemetry.progress import ProgressLine, progress_line
 from tos_notebook.training import factory
+from tos_notebook.training.shown import wait_or_stop
 
 LIMIT = 10.0
 
@@ -117,6 +119,22 @@ def test_a_second_signal_ends_the_script(training: FakeRun) -> None:
         raise AssertionError("the script has continued")
 
     assert run_script(main) == 143
+
+
+@pytest.mark.parametrize(("state", "stops"), [("running", 1), ("stopping", 0)])
+def test_an_interrupt_of_a_wait_stops_the_run_once(state: str, stops: int) -> None:
+    """The second signal ends a script at once, also where the run does not end."""
+    stopped: list[str] = []
+
+    def wait() -> None:
+        raise KeyboardInterrupt
+
+    run: Any = SimpleNamespace(
+        wait=wait, active=True, state=state, stop=lambda: stopped.append(state)
+    )
+    with pytest.raises(KeyboardInterrupt):
+        wait_or_stop(run)
+    assert len(stopped) == stops
 
 
 def test_after_a_signal_no_further_run_begins(training: FakeRun) -> None:

@@ -19,10 +19,13 @@ def with_line(sinks: tuple[Sink, ...], verbose: bool) -> tuple[Sink, ...]:
 
 
 def wait_or_stop(run: Run) -> Run:
-    """Wait for a run's end; an interrupt stops it and keeps the weights."""
+    """Wait for a run's end; an interrupt stops it and keeps the weights.
+
+    If it is stopping already, as after the first signal to a script, an interrupt ends the wait.
+    """
     try:
         return run.wait()
     except KeyboardInterrupt:
-        if run.active:
+        if run.active and run.state != "stopping":
             run.stop()
         raise
