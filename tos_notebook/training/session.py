@@ -162,8 +162,9 @@ class TrainingSession:
 
     @combiner.setter
     def combiner(self, value: Any) -> None:
-        self._asked = replace(self._asked, combiner=as_combiner(value))
-        self._options = self._asked.checked()
+        asked = replace(self._asked, combiner=as_combiner(value))
+        self._options = asked.checked()
+        self._asked = asked
 
     @property
     def _factory(self) -> RunFactory:
