@@ -42,6 +42,8 @@ def stopped(session: tos.TrainingSession, epochs: int, **options: Any) -> str:
 
 def test_an_option_counts_for_one_run_and_the_next_has_the_sessions_own(train: Sessions) -> None:
     session = train(counter(), combiner="downpour", batch_size=50, sync_interval=2)
+    with pytest.raises(ConfigError, match="Combiner dcasgd: expected sync_interval 1, got 2"):
+        session.combiner = "dcasgd"
     before = session.run((X,)).settings
     once = session.run((X,), batch_size=10, sync_interval=1, sync="ssp:2", combiner=ADDS)
     found = once.settings
@@ -146,6 +148,8 @@ def test_what_cannot_come_leaves_the_run_as_it_was(
     before = sorted(Path(uri.removeprefix("file:")).glob("checkpoint-*"))
     with pytest.raises(InvalidTransition, match="it trains its last epoch"):
         tos.resume(uri, spark=spark_context, strategy="ps:shards=1")
+    with pytest.raises(ConfigError, match='optimizer_state="reset": there is nothing to reset'):
+        tos.resume(uri, spark=spark_context, optimizer_state="reset")
     assert sorted(Path(uri.removeprefix("file:")).glob("checkpoint-*")) == before
     model = new_counter()
     tos.resume(uri, program=model, spark=spark_context).stop()

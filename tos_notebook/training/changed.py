@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from itertools import permutations
 from typing import Any
 
 from ..codecs.pair import as_codecs
@@ -38,6 +40,29 @@ def as_commands(given: Mapping[str, Any]) -> dict[str, Any]:
         # Chosen while it trains.
         del found["sync_interval"]
     return {name: _READ[name](value) if name in _READ else value for name, value in found.items()}
+
+
+def require_measurable(strategy: Strategy, given: Mapping[str, Any]) -> None:
+    """Refuse to measure for a sync interval that another strategy would replace.
+
+    Parameters
+    ----------
+    strategy : Strategy
+        The present one.
+    given : mapping of str
+        Options of the resumed run, by name.
+
+    Raises
+    ------
+    ConfigError
+        A strategy is given that comes later.
+    """
+    measured, wish = given.get("sync_interval") == AUTO, given.get("strategy")
+    if measured and wish is not None and as_strategy(wish) != strategy:
+        raise ConfigError(
+            "sync_interval: expected a number with another strategy, which comes when the epoch is "
+            f"done; got 'auto' with strategy={wish!r}. Give a number, or leave one of them out."
+        )
 
 
 def other_settings(strategy: Strategy, now: Settings, wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,20 +133,37 @@ def change_resumed(run: Lifecycle, wanted: Mapping[str, Any]) -> None:
 
 
 def _set(run: Lifecycle, now: Settings, others: Mapping[str, Any]) -> None:
-    """Change settings, in an order in which those of each step go together."""
+    """Change settings without another strategy."""
     if now.strategy.lockstep and "combiner" in others:
         swap_strategy(run, run.strategy, others)
         return
+    for changes in in_turn(now, others):
+        if "combiner" in changes:
+            swap_combiner(run, changes["combiner"])
+        else:
+            _change(run, changes)
+
+
+def in_turn(now: Settings, others: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return changes of settings, one after the other, so that those of each moment go together.
+
+    Parameters
+    ----------
+    now : Settings
+    others : mapping of str
+        What is to be in force in the end; a combiner changes by itself.
+    """
     rest = {name: value for name, value in others.items() if name != "combiner"}
-    steps: list[Callable[[], object]] = [lambda: _change(run, rest)] if rest else []
-    if "combiner" in others:
-        steps.append(lambda: swap_combiner(run, others["combiner"]))
-    try:
-        now.changed(**rest)
-    except ConfigError:
-        steps.reverse()
-    for step in steps:
-        step()
+    alone = {name: value for name, value in others.items() if name == "combiner"}
+    few = [each for each in (rest, alone) if each]
+    single = [{name: value} for name, value in others.items()]
+    for order in (*permutations(few), *permutations(single)):
+        with suppress(ConfigError):
+            settings = now
+            for changes in order:
+                settings = settings.changed(**changes)
+            return order
+    return few
 
 
 def _change(run: Lifecycle, rest: Mapping[str, Any]) -> None:

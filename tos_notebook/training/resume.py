@@ -22,14 +22,20 @@ from ..errors import ConfigError, InvalidTransition
 from ..program.capture import capture
 from ..steering.trigger import as_trigger
 from . import factory
-from .changed import COMMANDED, as_commands, change_resumed, other_settings
+from .changed import (
+    COMMANDED,
+    as_commands,
+    change_resumed,
+    other_settings,
+    require_measurable,
+)
 from .checkpoint.contents import SESSION, Checkpoint, Origin
 from .checkpoint.data import check_same, first_layout, read_data
 from .checkpoint.folder import Claim, Folder
 from .checkpoint.writer import CheckpointWriter
 from .fitting import require_apart, require_dealt
 from .found import Found, find
-from .launching import observers_of, split_off
+from .launching import observers_of, refuse_without_state, split_off
 from .left_out import held_out_rows, left_out
 from .options import (
     AUTO,
@@ -136,10 +142,12 @@ def resume(
     look = partial(find, sc, uri, wanted.get("combiner"), captured)
     with announced(files):
         found = with_shards(ask(files, look), shards, wanted)
+    require_measurable(found.chosen.saved.strategy, given)
     other_settings(found.chosen.saved.strategy, found.chosen.settings, wanted)
     origin = _origin(found.chosen.saved, given)
     session = _session(spark, found, origin, given, (server_host, server_port))
     try:
+        refuse_without_state(session.program, session._options)
         rows = factory.without_looks(sc, chosen(data, call.features, call.label))
         run = _continued(session, found, origin, rows, given)
     except BaseException:
@@ -234,7 +242,8 @@ def _origin(saved: Checkpoint, given: Mapping[str, Any]) -> Origin:
     of_session = {n: v for n, v in subset(SessionOptions, given).items() if n not in COMMANDED}
     options = replace(saved.origin.options, **of_run).checked()
     require_apart(saved.strategy, options)
-    require_dealt(saved.strategy.sampling, options)
+    # Whether rows were dealt was seen to at the start, and is not saved.
+    require_dealt(saved.strategy.sampling, replace(options, shuffle=False))
     if saved.progress.reached.epoch >= options.epochs:
         raise InvalidTransition(
             "finished",
