@@ -13,7 +13,7 @@ RUN apt-get update \
     && apt-get install -y --no-install-recommends openjdk-17-jre-headless procps \
     && rm -rf /var/lib/apt/lists/*
 COPY --from=build /wheels /wheels
-RUN pip install --no-cache-dir "$(ls /wheels/tos_notebook-*.whl)[demo,lab]" && rm -rf /wheels
+RUN pip install --no-cache-dir "$(ls /wheels/tos_notebook-*.whl)[demo,lab,tensorboard]" && rm -rf /wheels
 
 RUN useradd --create-home learner
 # The notebooks link to the pages.
