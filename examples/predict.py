@@ -23,23 +23,24 @@ def options() -> argparse.Namespace:
 
 
 def images(spark: SparkSession) -> Any:
-    """Return a DataFrame of images, as arrays of numbers, and their digits."""
+    """Return a DataFrame of images, as raw bytes, and their digits."""
     pixels, labels = bundled_digits().test
-    rows = zip(pixels.tolist(), labels.tolist(), strict=True)
-    return spark.createDataFrame(list(rows), "pixels array<int>, digit long")
+    rows = [(row.tobytes(), int(label)) for row, label in zip(pixels, labels, strict=True)]
+    return spark.createDataFrame(rows, "pixels binary, digit long")
 
 
 def main() -> None:
     """Write the digit that the model sees in each image, and say how many are right."""
     given = options()
     spark = tos.connect(given.master)
-    scored = tos.load_model(given.model).predict(images(spark), "pixels")
+    rows = tos.columns(images(spark), "pixels", shapes={"pixels": (64,)})
+    scored = tos.load_model(given.model).predict(rows)
     # The class with the highest probability; Spark counts places in an array from 1.
     found = functions.expr("array_position(prediction, array_max(prediction)) - 1 AS found")
     scored.select("digit", found).write.mode("overwrite").parquet(given.output)
-    rows = spark.read.parquet(given.output)
-    right = rows.where("digit = found").count()
-    print(f"{right} of {rows.count()} digits are right, predictions in {given.output}")
+    written = spark.read.parquet(given.output)
+    right = written.where("digit = found").count()
+    print(f"{right} of {written.count()} digits are right, predictions in {given.output}")
 
 
 if __name__ == "__main__":
