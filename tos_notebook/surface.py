@@ -137,7 +137,8 @@ def _checked(asked: Mapping[str, Any], call: CallOptions) -> tuple[dict[str, Any
     given = subset(RunOptions, asked, none=True) | subset(ObserverOptions, asked, none=True)
     directory = call.checkpoint_dir
     if directory is not None:
-        given["checkpoint_every"] = given.get("checkpoint_every") or EVERY
+        # None, if it is given, saves nothing.
+        given.setdefault("checkpoint_every", EVERY)
     elif "max_checkpoints" in given and "checkpoint_every" not in given:
         raise ConfigError(
             "max_checkpoints: expected checkpoint_dir with it, since nothing is saved without; got "

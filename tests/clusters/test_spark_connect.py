@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.clusters.standalone import ROOT, Standalone
 from tests.support.connect_server import ConnectServer
 
@@ -19,7 +17,6 @@ LIMIT = 240.0
 SETTINGS = {"spark.cores.max": "2", "spark.executor.cores": "1", "spark.executor.memory": "1g"}
 
 
-@pytest.mark.gate
 def test_every_row_counts_once_although_an_executor_dies(
     standalone: Standalone, tmp_path: Path
 ) -> None:

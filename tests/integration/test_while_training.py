@@ -297,7 +297,7 @@ def test_a_run_whose_slots_another_run_holds_starts_when_that_ends(
     assert (first.status.state, second.status.state) == ("running", "queued")
     given_up = train(captured_classifier(2)).start((x, y), epochs=1)
     given_up.stop()
-    assert (given_up.state, second.state) == ("stopped", "starting")
+    assert (given_up.state, second.state) == ("stopped", "queued")
     first.stop()
     second.wait(60)
     assert (second.state, second.status.waits_for) == ("finished", ())

@@ -128,6 +128,7 @@ class Parser:
         except ValueError as error:
             raise self._wrong(f"{error} in: {line}") from None
         self._refuse_unknown(words)
+        self._refuse_both(words)
         try:
             found = self._parser.parse_args(words)
         except argparse.ArgumentError as error:
@@ -154,6 +155,12 @@ class Parser:
                 names = [each.lstrip("-") for each in self.flags]
                 hint = did_you_mean(flag.lstrip("-"), names, "--") or self._known()
                 raise self._wrong(f"unknown option {flag}.{hint}")
+
+    def _refuse_both(self, words: Iterable[str]) -> None:
+        given = {word.split("=")[0] for word in words}
+        for action in self._actions:
+            if len(both := [flag for flag in action.option_strings if flag in given]) > 1:
+                raise self._wrong(f"expected {' or '.join(both)}, which are one option; got both.")
 
     def _refuse_repeated(self, found: argparse.Namespace) -> None:
         """Refuse a setting with two values, of which only one can be meant."""

@@ -110,8 +110,11 @@ class Run(SteeredRun):
 
     @property
     def state(self) -> str:
-        """One of starting, running, paused, stopping, finished, stopped, failed."""
-        return self.parts.state
+        """One of starting, running, paused, stopping, finished, stopped, failed.
+
+        Or queued: it starts once Spark has free slots.
+        """
+        return status.state_of(self.lifecycle)
 
     @property
     def active(self) -> bool:

@@ -311,7 +311,7 @@ class TrainingSession:
         with self._lock, announced(f"Spark, or the files in {factory.storage.uri}"):
             return self._launch(factory, request, observers, change)
 
-    @offers([each for each in _WAITING.values() if each.name != "epochs"])
+    @offers([each for each in _WAITING.values() if each.name != "epochs"], aliases=True)
     def run(self, data: Any, epochs: int = 1, **options: Any) -> Run:
         """Train and wait for the end; an interrupt stops the run and keeps the weights.
 

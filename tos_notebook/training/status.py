@@ -13,6 +13,12 @@ from .lifecycle import Lifecycle
 from .results.settings import RunSettings
 
 
+def state_of(run: Lifecycle) -> str:
+    """Return the state of a run: that of its machine, or queued."""
+    causes = (stall.cause for stall in run.watchdog.stalls)
+    return "queued" if is_queued(run.parts.state, causes) else run.parts.state
+
+
 def run_status(run: Lifecycle) -> RunStatus:
     """Return state and totals of a run, now."""
     parts = run.parts
@@ -26,7 +32,7 @@ def run_status(run: Lifecycle) -> RunStatus:
         quiet = 0.0
     return RunStatus(
         parts.run_id,
-        "queued" if is_queued(parts.state, (s.cause for s in stalls)) else parts.state,
+        state_of(run),
         min(totals.epoch + 1, epochs),
         epochs,
         totals.milestones,

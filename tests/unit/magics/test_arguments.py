@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 import pytest
+from IPython.core.error import UsageError
 
 from tests.unit.magics.conftest import Cells, Engine
 from tests.unit.magics.test_cell import GRAPH, TRAIN, program
@@ -14,6 +15,7 @@ from tests.unit.magics.test_help import complete
 from tos_notebook.errors import ConfigError
 from tos_notebook.magics.arguments import learning_rate
 from tos_notebook.magics.find import Names
+from tos_notebook.magics.parsers import PARSERS
 from tos_notebook.steering import conditions as stop
 
 LINE = "%tos_train --model program --data x,y"
@@ -134,6 +136,18 @@ def test_a_condition_on_validation_data_names_the_option(cells: Cells, engine: E
     assert "--stop-when: expected validation data for 'val_loss < 1', which looks at" in output
     assert "Give --validation-data, or a condition on the training." in output
     assert not engine.sessions
+
+
+@pytest.mark.parametrize(
+    ("line", "both"),
+    [
+        ("--num-workers 2 --partitions 1", "--partitions or --num-workers"),
+        ("--codec=int8 --compression bf16", "--codec or --compression"),
+    ],
+)
+def test_both_names_of_an_option_are_refused(line: str, both: str) -> None:
+    with pytest.raises(UsageError, match=f"expected {both}, which are one option; got both"):
+        PARSERS["tos_train"].parse(line)
 
 
 def test_two_learning_rates_are_refused() -> None:

@@ -35,6 +35,7 @@ from tos_notebook.training.options import (
     Option,
     RunOptions,
     SessionOptions,
+    named,
     options_of,
     pick,
 )
@@ -73,7 +74,8 @@ def test_parameters_are_the_options(
     found = inspect.signature(function).parameters
     expected = {n: (each.default, each.annotation) for n, each in options.items()}
     places = PLACES if function is not TrainingSession else {*PLACES, "checkpoint_dir"}
-    assert {n: (p.default, p.annotation) for n, p in found.items() if n not in places} == expected
+    others = places | {each.alias for each in options.values()}
+    assert {n: (p.default, p.annotation) for n, p in found.items() if n not in others} == expected
     by_keyword = {n for n, p in found.items() if p.kind is inspect.Parameter.KEYWORD_ONLY}
     assert expected.keys() - by_keyword <= {"epochs"}
     hints = get_type_hints(function.__init__ if isinstance(function, type) else function)
@@ -149,7 +151,7 @@ def test_a_change_of_nothing_lists_all_that_can_be_changed() -> None:
     steered = SimpleNamespace(parts=None, strategy=SimpleNamespace(commands={Command.SET}))
     with pytest.raises(ConfigError, match="got none of them") as refused:
         Run.set(SimpleNamespace(lifecycle=steered))  # type: ignore[arg-type]
-    settings = {*inspect.signature(Run.set).parameters} - {"self"}
+    settings = {*inspect.signature(Run.set).parameters} - {"self", "compression", "num_workers"}
     assert settings <= {*re.findall(r"\w+", str(refused.value))}
 
 
@@ -372,6 +374,31 @@ def test_an_option_out_of_range_is_named_as_it_was_given(name: str) -> None:
             call()
 
 
+@pytest.mark.parametrize("value", [True, False, 0, 1, 2, "auto"])
+def test_verbose_may_be_what_keras_takes(value: Any) -> None:
+    assert pick(CallOptions, {"verbose": value}).checked().verbose is (value not in (False, 0))
+
+
+def test_of_two_names_of_an_option_one_may_be_none() -> None:
+    """As where a program passes on what it was given."""
+    assert named("fit", {"num_workers": None, "partitions": 2}) == {"partitions": 2}
+    assert named("fit", {"num_workers": 2, "partitions": None}) == {"partitions": 2}
+    assert named("fit", {"num_workers": None}) == {"partitions": None}
+
+
+@pytest.mark.parametrize(
+    ("function", "names"),
+    [
+        (TrainingSession, {"compression"}),
+        (TrainingSession.start, {"compression", "num_workers"}),
+        (TrainingSession.run, {"compression", "num_workers"}),
+        (Run.set, {"compression", "num_workers"}),
+    ],
+)
+def test_signatures_show_the_other_names_of_options(function: Any, names: set[str]) -> None:
+    assert names <= set(inspect.signature(function).parameters)
+
+
 @pytest.mark.parametrize("name", ["partitions", "num_workers"])
 def test_a_resumed_run_takes_an_option_by_whatever_name_it_is_given(name: str) -> None:
     with pytest.raises(ConfigError, match=f"^{name}: expected a whole number of at least 1, got 0"):
@@ -577,7 +604,7 @@ def test_an_attribute_that_does_not_exist_is_answered_with_one_that_does(
         ({"histograms": "yes"}, "histograms: expected True or False, got 'yes' of type str"),
         ({"shuffle": 3}, "shuffle: expected True or False, got 3"),
         ({"wait": "no"}, "wait: expected True or False, got 'no'"),
-        ({"verbose": 2}, "verbose: expected True or False, got 2"),
+        ({"verbose": 3}, "verbose: expected True or False, got 3"),
         ({"learning_rate": "fast"}, "learning_rate: expected a number, a schedule such as"),
         ({"learning_rate": -1.0}, "learning_rate: expected a finite number above 0"),
         ({"stop_when": 3}, "stop_when: expected conditions"),
@@ -585,7 +612,9 @@ def test_an_attribute_that_does_not_exist_is_answered_with_one_that_does(
         ({"stop_when": "val_loss < 1"}, "stop_when: expected validation data"),
         ({"callbacks": "early"}, "callbacks: expected Keras callbacks"),
         ({"tensorboard": 3}, "tensorboard: expected a folder's URI or path, got 3"),
+        ({"tensorboard": ""}, "tensorboard: expected a folder's URI or path, got ''"),
         ({"mlflow": 3}, "mlflow: expected True, the name of an experiment"),
+        ({"mlflow": ""}, "mlflow: expected True, the name of an experiment"),
         ({"participation": 0.5, "strategy": "allreduce"}, "participation: expected strategy='ps'"),
         (
             {"strategy": TreeAggregate(fraction=0.5, sampler="mllib")},

@@ -22,6 +22,11 @@ def _folder(name: str, value: Any) -> str:
     return str(os.fspath(value))
 
 
+def _verbose(name: str, value: Any) -> bool:
+    # Keras writes it as 0, 1, 2 or "auto".
+    return value == "auto" or boolean(name, bool(value) if value in (0, 1, 2) else value)
+
+
 @dataclass(frozen=True, kw_only=True)
 class CallOptions:
     """What a call is told besides; see `TrainingSession.start`."""
@@ -80,8 +85,8 @@ class CallOptions:
     verbose: bool = option(
         False,
         "show how far the run is",
-        "Whether to show how far the run is, by a line of text.",
-        check=boolean,
+        "Whether to show how far the run is, by a line of text. Numbers of Keras are fine, too.",
+        check=_verbose,
     )
 
     def checked(self) -> Self:

@@ -52,7 +52,7 @@ def as_rate(name: str, value: Any) -> Any:
 
 def as_mlflow(name: str, value: Any) -> MLflow | bool:
     """Return what is logged in MLflow; False for nothing. A text is the experiment's name."""
-    if isinstance(value, str):
+    if isinstance(value, str) and value:
         return MLflow(experiment=value)
     if not isinstance(value, bool | MLflow):
         raise ConfigError(
@@ -63,7 +63,7 @@ def as_mlflow(name: str, value: Any) -> MLflow | bool:
 
 
 def _folder(name: str, value: Any) -> Any:
-    if not isinstance(value, str | os.PathLike):
+    if not isinstance(value, str | os.PathLike) or not os.fspath(value):
         raise ConfigError(f"{name}: expected a folder's URI or path, got {value!r}.")
     return value
 

@@ -173,13 +173,15 @@ def by_own_name(
     found = dict(given)
     for each in options:
         if each.alias and each.alias in found:
-            if each.name in found:
+            value = found.pop(each.alias)
+            if value is not None and found.get(each.name) is not None:
                 raise ConfigError(
                     f"{each.alias}: expected it or {each.name}, which are one option; got both."
                 )
             if not texts:
-                each.as_alias.checked(found[each.alias])
-            found[each.name] = found.pop(each.alias)
+                each.as_alias.checked(value)
+            if value is not None or each.name not in found:
+                found[each.name] = value
     return found
 
 
@@ -196,7 +198,11 @@ def also_named(*options: Option) -> Callable[[Function], Function]:
         def taking(*args: Any, **given: Any) -> Any:
             return function(*args, **by_own_name(options, given))
 
-        return cast(Function, taking)
+        made: Any = taking
+        shown = signature(function)
+        others = [each.as_alias.optional.parameter for each in options]
+        made.__signature__ = shown.replace(parameters=[*shown.parameters.values(), *others])
+        return cast(Function, made)
 
     return decorate
 
@@ -298,9 +304,11 @@ def takes(
         shown = signature(make.__init__)
         others = {each.name: each.parameter for each in options if each.name in unset}
         parameters = [others.get(n, each) for n, each in shown.parameters.items()]
+        parameters += [each.as_alias.optional.parameter for each in options if each.alias]
         made.__signature__ = shown.replace(parameters=parameters, return_annotation=result)
         hints = {n: hint for n, hint in get_type_hints(make).items() if n != "_"}
         hints |= {n: hints[n] | None for n in unset}
+        hints |= {each.alias: hints[each.name] | None for each in options if each.alias}
         made.__annotations__ = hints | {"return": result}
         return documents(options)(taking) if method.__doc__ else taking
 
