@@ -215,7 +215,8 @@ def _lesson(path: Path) -> str:
     title, _, text = "".join(cells[0]["source"]).partition("\n")
     first = text.strip().split("\n\n")[0]
     link = f"[{path.stem}](../../notebooks/{path.name})"
-    return f"### {path.stem.partition("_")[0]} · {title.removeprefix('# ')}\n\n{first}\n\nNotebook: {link}"
+    heading = f"{path.stem.partition('_')[0]} · {title.removeprefix('# ')}"
+    return f"### {heading}\n\n{first}\n\nNotebook: {link}"
 
 
 GENERATED: dict[str, Callable[..., str]] = {

@@ -140,7 +140,7 @@ def test_the_course_lists_every_notebook() -> None:
     page = generated.course()
     for path in (ROOT / "notebooks").glob("*.ipynb"):
         title = json.loads(path.read_text("utf-8"))["cells"][0]["source"][0].strip("# \n")
-        assert f"### {path.stem.partition("_")[0]} · {title}\n" in page
+        assert f"### {path.stem.partition('_')[0]} · {title}\n" in page
         assert f"](../../notebooks/{path.name})" in page
 
 
