@@ -36,6 +36,9 @@ MASTER_TIMEOUT = 10.0
 ANSWER = 15.0
 """Seconds for a Spark that runs to say so."""
 
+APP_NAME = "tos_notebook"
+"""What a Spark is called that we start, where nobody has named it."""
+
 DEFAULTS = {
     # A progress bar on stderr leaks into notebook cells.
     "spark.ui.showConsoleProgress": "false",
@@ -84,7 +87,7 @@ _ADDRESS = re.compile(r"(?:spark://|k8s://(?:https?://)?)(?P<hosts>[^/]+)")
 def connect(
     master: str | SparkContext | SparkSession | None = None,
     *,
-    app_name: str = "tos_notebook",
+    app_name: str | None = None,
     config: Mapping[str, str] | None = None,
     warm_up: bool = True,
     ship_package: bool = False,
@@ -102,9 +105,11 @@ def connect(
         Spark Connect server, or what to adopt. By default it adopts the active context or Connect
         session, or else connects to the server that ``SPARK_REMOTE`` names. Otherwise it starts one
         on the master that ``spark-submit``, ``SPARK_MASTER``, ``PYSPARK_SUBMIT_ARGS`` or
-        ``spark-defaults.conf`` names, else on ``local[*]``. If ``SPARK_HOME`` is set, findspark finds that Spark.
-    app_name : str
-        The application's name, of a Spark that is started.
+        ``spark-defaults.conf`` names, else on ``local[*]``. If ``SPARK_HOME`` is set, findspark
+        finds that Spark.
+    app_name : str, optional
+        The application's name, of a Spark that is started. By default that of ``spark-submit`` or
+        ``spark-defaults.conf``, else ``tos_notebook``.
     config : mapping of str, optional
         Spark settings. They cannot change those of a Spark that runs.
     warm_up : bool
@@ -237,7 +242,7 @@ def _session(given: Any, sc: SparkContext) -> SparkSession:
     return active if active and active.sparkContext is sc else SparkSession(sc)
 
 
-def _start(master: str | None, app_name: str, settings: Mapping[str, str]) -> SparkContext:
+def _start(master: str | None, app_name: str | None, settings: Mapping[str, str]) -> SparkContext:
     submitted = submitted_settings()
     if submitted is None:
         jvm.check_java()
@@ -249,7 +254,7 @@ def _start(master: str | None, app_name: str, settings: Mapping[str, str]) -> Sp
     ours = DEFAULTS | ({} if submitted else jvm.settings())
     ours |= _local() if re.match(r"local(\[|$)", master) else {}
     values = {k: v for k, v in ours.items() if k not in configured} | dict(settings)
-    return _launch(master, app_name, values)
+    return _launch(master, app_name or configured.get("spark.app.name") or APP_NAME, values)
 
 
 def _local() -> dict[str, str]:

@@ -247,12 +247,12 @@ def test_what_spark_submit_was_told_counts(
     asked: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its JVM runs already: neither is Java looked for, nor is it told how much memory to take."""
-    told = {"spark.master": "yarn", "spark.log.level": "WARN"}
+    told = {"spark.master": "yarn", "spark.log.level": "WARN", "spark.app.name": "nightly"}
     monkeypatch.setattr(module, "submitted_settings", lambda: told)
     monkeypatch.setenv("SPARK_MASTER", "local[4]")
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
     start()
-    assert asked[0].get("spark.master") == "yarn"
+    assert [asked[0].get(f"spark.{key}") for key in ("master", "app.name")] == ["yarn", "nightly"]
     kept = ["spark.log.level", "spark.driver.memory", "spark.driver.extraJavaOptions"]
     assert not any(asked[0].contains(key) for key in kept)
     assert asked[0].contains("spark.port.maxRetries")
