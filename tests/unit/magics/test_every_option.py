@@ -232,6 +232,7 @@ def doors(
             run.end()
 
         run.waiting = waiting
+        vars(run)["show"] = lambda: engine.shown.append(run)
         made.made.append(record)
         sessions.append(session)
         return run
