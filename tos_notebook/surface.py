@@ -81,8 +81,6 @@ def fit(model: Any, data: Any, epochs: int = 1, *, spark: Any = None, **options:
         Passes over the data.
     spark : SparkSession or SparkContext, optional
         What `tos_notebook.connect` returns by default.
-    verbose : bool
-        Whether to show how far the run is: in a notebook by its live view, else by a line of text.
 
     Raises
     ------

@@ -108,7 +108,9 @@ def test_a_place_for_checkpoints_is_used(
     assert run.uri is not None
     run = tos.fit(captured_classifier(), digits[:2], checkpoint_every=None, **options)
     assert run.uri is None
-    with pytest.raises(ConfigError, match=r"Expected the place of a folder as text, .* got 3\."):
+    with pytest.raises(
+        ConfigError, match=r"^checkpoint_dir: expected a folder's URI or path, got 3\."
+    ):
         tos.fit(captured_classifier(), digits[:2], checkpoint_dir=3)
 
 
