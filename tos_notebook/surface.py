@@ -135,10 +135,7 @@ def _checked(asked: Mapping[str, Any], call: CallOptions) -> tuple[dict[str, Any
     given = subset(RunOptions, asked, none=True) | subset(ObserverOptions, asked, none=True)
     directory = call.checkpoint_dir
     if directory is not None:
-<<<<<<< HEAD
         # None, if it is given, saves nothing.
-=======
->>>>>>> 9f5ddcf1 (Write no checkpoints where fit is given checkpoint_every=None; name checkpoint_dir where it is no folder)
         given.setdefault("checkpoint_every", EVERY)
     elif "max_checkpoints" in given and "checkpoint_every" not in given:
         raise ConfigError(

@@ -9,6 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 GATE = [
+    "test_examples.py::test_spark_submit_on_standalone",
     "test_faults.py::test_every_batch_counts_once_whatever_is_killed[standalone]",
     "test_mission.py::test_standalone",
     "test_mission.py::test_yarn_with_dynamic_allocation",

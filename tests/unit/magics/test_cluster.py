@@ -147,7 +147,10 @@ def test_arrays_a_dataframe_and_an_rdd_are_fed(cells: Cells, clusters: Clusters)
         (f"%%tos_cluster --restarts x{MAIN}", "whole number"),
         (f"%%tos_cluster --gpus -1{MAIN}", "--gpus: expected 0 or more, got -1"),
         (f"%%tos_cluster --feed remote{MAIN}", "a Spark Connect session"),
-        (f"%%tos_cluster --feed remote,x{MAIN}", "Spark Connect session (sc://...), which has no RDDs"),
+        (
+            f"%%tos_cluster --feed remote,x{MAIN}",
+            "Spark Connect session (sc://...), which has no RDDs",
+        ),
         (f"%%tos_cluster --feed nothing{MAIN}", "got 'nothing'"),
         (f"%%tos_cluster --feed number{MAIN}", "of type int"),
         (f"%%tos_cluster --feed x,longer{MAIN}", "equal length"),
