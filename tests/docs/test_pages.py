@@ -71,6 +71,6 @@ def test_ways_to_install_name_the_same_versions() -> None:
     assert "FROM python:3.11" in image
     assert "openjdk=17" in environment
     assert "openjdk-17" in image
-    assert all("[demo,lab]" in text for text in (environment, image))
+    assert all("[demo,lab,tensorboard]" in text for text in (environment, image))
     copied = re.findall(r"^COPY --chown=learner (\w+) ", image, re.MULTILINE)
     assert copied == ["notebooks", "docs"]

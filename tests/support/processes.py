@@ -44,6 +44,7 @@ SHARE_ANOTHER = (
     "tests/integration/test_t",
     "tests/unit/inference/",
     "tests/unit/magics/test_connect.py",
+    "tests/unit/magics/test_every_option.py",
     "tests/unit/magics/test_same_numbers.py",
     "tests/unit/magics/test_train.py",
     "tests/unit/magics/test_training.py",

@@ -89,8 +89,7 @@ def _opened(address: str, settings: Mapping[str, str]) -> Any:
         return _adopted(known, settings)
     if _has_jvm():
         raise ConnectError(
-            f"Expected {address}, but this process has a Spark of its own. Stop it first: "
-            "spark.stop()."
+            f"Expected {address}, but this process runs Spark already. Stop it first: spark.stop()."
         )
     _check_port(address)
     try:

@@ -304,12 +304,13 @@ def takes(
         shown = signature(make.__init__)
         others = {each.name: each.parameter for each in options if each.name in unset}
         parameters = [others.get(n, each) for n, each in shown.parameters.items()]
-        parameters += [each.as_alias.optional.parameter for each in options if each.alias]
+        aliases = [each.as_alias.optional for each in options if each.alias]
+        parameters += [each.parameter for each in aliases]
         made.__signature__ = shown.replace(parameters=parameters, return_annotation=result)
         hints = {n: hint for n, hint in get_type_hints(make).items() if n != "_"}
         hints |= {n: hints[n] | None for n in unset}
         hints |= {each.alias: hints[each.name] | None for each in options if each.alias}
         made.__annotations__ = hints | {"return": result}
-        return documents(options)(taking) if method.__doc__ else taking
+        return documents([*options, *aliases])(taking) if method.__doc__ else taking
 
     return decorate
