@@ -13,7 +13,7 @@ from IPython.core.error import UsageError
 from ..common.checks import did_you_mean
 from ..errors import ConfigError, TosError
 from ..training.options import OPTIONS
-from ..training.options.observers import require_none
+from ..training.options.observers import require_met, require_none
 from . import find
 from .find import Names
 
@@ -96,9 +96,14 @@ def check(options: Namespace, flags: Collection[str]) -> None:
         if value is not None and value != "":
             with as_options(flags, name):
                 OPTIONS[name].checked(value)
+    for name, read in _BY_ITSELF.items():
+        if text := getattr(options, name, None):
+            with as_options(flags, name):
+                OPTIONS[name].checked(read(text))
     if options.validation_split is None and not options.validation_data:
         with as_options(flags):
             require_none(options.keep_best, options.validation_every, options.validation_on)
+            require_met(_condition_in(options.stop_when or "") or (), validated=False)
 
 
 _READ_LATER = frozenset(
@@ -142,13 +147,25 @@ _UNNAMED = ("strategy", "combiner")
 
 
 def _conditions(names: Names, text: str) -> Any:
-    return names.several("--stop-when", text) if _NAMES.fullmatch(text) else text
+    return _condition_in(text) or names.several("--stop-when", text)
+
+
+def _condition_in(text: str) -> str | None:
+    """Return the condition that a text is; None where it may name variables."""
+    return None if _NAMES.fullmatch(text) else text
 
 
 def _weights(names: Names, text: str) -> Any:
     """Return the weights of classes that a text is, or the variable that it names."""
     if text.isidentifier():
         return names.get("--class-weight", text)
+    return _weights_in(text)
+
+
+def _weights_in(text: str) -> Mapping[int, float] | None:
+    """Return the weights of classes that a text is; None where it may name a variable."""
+    if text.isidentifier():
+        return None
     try:
         pairs = (part.split(":") for part in text.split(","))
         return {int(label): float(weight) for label, weight in pairs}
@@ -173,13 +190,37 @@ _READ: Mapping[str, Callable[[Names, str], Any]] = {
 """What makes a value of text, where it is not the text."""
 
 
-def _rate(names: Names, text: str) -> Any:
-    """Return the number that a text is, or the variable that it names."""
+def _number(text: str) -> float | None:
+    """Return the number that a text is; None if it is none."""
     try:
         return float(text)
     except ValueError:
-        if text in names.namespace:
-            return names.namespace[text]
+        return None
+
+
+def _rate_in(text: str) -> float | None:
+    """Return the first number of ``rate,0.01``; None where all of it may name variables."""
+    numbers = map(_number, text.split(","))
+    return next((each for each in numbers if each is not None), None)
+
+
+_BY_ITSELF: Mapping[str, Callable[[str], Any]] = {
+    "checkpoint_every": find.every,
+    "validation_every": find.every,
+    "class_weight": _weights_in,
+    "learning_rate": _rate_in,
+    "stop_when": _condition_in,
+}
+"""What makes a value of text that needs no variable; None where it may name one."""
+
+
+def _rate(names: Names, text: str) -> Any:
+    """Return the number that a text is, or the variable that it names."""
+    number = _number(text)
+    if number is not None:
+        return number
+    if text in names.namespace:
+        return names.namespace[text]
     raise ConfigError(
         f"--learning-rate: expected a number, got {text!r}. It may also name a variable that "
         f"holds a schedule; none has that name.{did_you_mean(text, names.public)}"

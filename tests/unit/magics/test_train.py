@@ -167,12 +167,40 @@ def test_what_does_not_fit_is_refused_before_spark_starts(
     assert text in cells.fails(line)
 
 
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ("--sync spp:3", "--sync: expected 'asp'"),
+        ("--learning-rate -1", "--learning-rate: expected a finite number above 0"),
+        ("--learning-rate rate,0", "--learning-rate: expected a finite number above 0"),
+        ("--checkpoint-dir runs --checkpoint-every often", "--checkpoint-every: expected"),
+        ("--validation-data x,y --validation-every often", "--validation-every: expected"),
+        ("--class-weight 0:a,1:5", "--class-weight: expected weights by class"),
+        ("--class-weight 0:-1", "--class-weight: expected weights of at least 0"),
+        ("--stop-when 'val_accuracy >'", "--stop-when: "),
+        ("--stop-when 'val_accuracy > 1'", "--stop-when: expected validation data"),
+    ],
+)
 def test_what_is_wrong_by_itself_is_refused_before_the_cell_runs(
+    cells: Cells, engine: Engine, options: str, text: str
+) -> None:
+    """No variable that the cell makes could set it right."""
+    output = cells.fails(f"%%tos_train --data train {options}\nprint('it ran')")
+    assert text in output
+    assert "it ran" not in output
+
+
+def test_what_a_variable_of_the_cell_may_be_is_read_after_it_has_run(
     cells: Cells, engine: Engine
 ) -> None:
-    output = cells.fails("%%tos_train --data train --sync spp:3\nprint('it ran')")
-    assert "--sync: expected 'asp'" in output
-    assert "it ran" not in output
+    cells.space["rule"] = tos_notebook.conditions.loss_below(1)
+    output = cells(
+        f"%{LINE} --learning-rate mine --stop-when enough\n"
+        "mine, enough = 0.5, rule\nprint('it ran')"
+    )
+    assert "it ran" in output
+    assert engine.sessions[0].started["learning_rate"] == 0.5
+    assert engine.sessions[0].started["stop_when"] == [cells.space["rule"]]
 
 
 def test_the_prompt_comes_back_while_the_run_trains(cells: Cells, engine: Engine) -> None:
