@@ -56,6 +56,7 @@ from .options import (
     for_one_run,
     offers,
     options_of,
+    other_names,
     pick,
     subset,
     takes,
@@ -68,15 +69,17 @@ from .run_request import RunRequest
 from .shown import wait_or_stop, with_line
 from .unbuilt import build, is_unbuilt
 
+_OWN = options_of(SessionOptions)
+
 _WAITING = {
     **OPTIONS,
-    **{n: each.optional for n, each in options_of(SessionOptions).items()},
+    **{n: each.optional for n, each in _OWN.items()},
     "wait": replace(OPTIONS["wait"], default=True),
 }
 """What `TrainingSession.run` takes."""
 
 
-@documents(options_of(SessionOptions).values())
+@documents([*_OWN.values(), *other_names(_OWN.values())])
 class TrainingSession:
     """Trains one program on one Spark context, run after run.
 
@@ -215,7 +218,7 @@ class TrainingSession:
         """Where executors reach the parameter server, as host:port."""
         return f"{self._host}:{self._server.address.port}"
 
-    @takes(StartArguments, of_start, unset=options_of(SessionOptions))
+    @takes(StartArguments, of_start, unset=_OWN)
     def start(self, given: StartArguments) -> Run:
         """Begin to train and return at once, unless `wait` is true.
 

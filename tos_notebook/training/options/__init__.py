@@ -24,6 +24,7 @@ from .option import (
     in_range,
     offers,
     options_of,
+    other_names,
     takes,
 )
 from .run import RunOptions
@@ -50,6 +51,7 @@ __all__ = [
     "named",
     "offers",
     "options_of",
+    "other_names",
     "pick",
     "subset",
     "takes",

@@ -200,7 +200,7 @@ def also_named(*options: Option) -> Callable[[Function], Function]:
 
         made: Any = taking
         shown = signature(function)
-        others = [each.as_alias.optional.parameter for each in options]
+        others = [each.parameter for each in other_names(options)]
         made.__signature__ = shown.replace(parameters=[*shown.parameters.values(), *others])
         return cast(Function, made)
 
@@ -221,6 +221,11 @@ def in_range(kind: type, options: Any) -> Mapping[str, Any]:
         One is out of range.
     """
     return {n: each.checked(getattr(options, n)) for n, each in options_of(kind).items()}
+
+
+def other_names(options: Iterable[Option]) -> list[Option]:
+    """Return options by their other names, None by default."""
+    return [each.as_alias.optional for each in options if each.alias]
 
 
 def documents(options: Collection[Option]) -> Callable[[Documented], Documented]:
@@ -304,7 +309,7 @@ def takes(
         shown = signature(make.__init__)
         others = {each.name: each.parameter for each in options if each.name in unset}
         parameters = [others.get(n, each) for n, each in shown.parameters.items()]
-        aliases = [each.as_alias.optional for each in options if each.alias]
+        aliases = other_names(options)
         parameters += [each.parameter for each in aliases]
         made.__signature__ = shown.replace(parameters=parameters, return_annotation=result)
         hints = {n: hint for n, hint in get_type_hints(make).items() if n != "_"}
