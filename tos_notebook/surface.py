@@ -30,7 +30,6 @@ from .training.options.call import EVERY
 from .training.run import Run
 from .training.session import train_once
 from .training.shown import wait_or_stop, with_line
-from .training.unbuilt import is_unbuilt
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -111,7 +110,7 @@ def fit(model: Any, data: Any, epochs: int = 1, *, spark: Any = None, **options:
     say = OneLine()
     if spark is None and active_context() is None:
         # What comes before the run takes seconds, in which nothing else would be said.
-        model = model if is_unbuilt(model) else require_trainable(model, settings | given)
+        model = require_trainable(model, settings | given, data)
         if call.verbose:
             say("Starting Spark ...")
             with quiet_stderr():

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from ..blocks.feeds import Feed
 from ..blocks.source import DataSource
+from ..common.arrays import is_text
 from ..errors import DataError, ShapeMismatch
 from .chosen import chosen
 from .datasets import dataset_source, is_dataset, rows_of
@@ -15,6 +18,7 @@ from .described import DataDescription
 from .held import held
 from .parts import named_arrays, parts_of, width
 from .rdd import RddSource, is_rdd
+from .series import is_pandas
 from .stream import StreamSource
 from .tables import TableColumns
 
@@ -96,6 +100,26 @@ def require_rows(data: Any, use: str) -> None:
     if data is None or isinstance(data, str | bytes | int | float):
         with about(use):
             raise _refused(data, use)
+
+
+def is_at_hand(data: Any) -> bool:
+    """Return whether rows can be looked at without Spark: arrays of numbers, or what is no data.
+
+    Other data of the driver would be converted twice.
+    """
+    data = chosen(data)
+    others = DataSource | DataDescription | TableColumns
+    if isinstance(data, others) or is_dataset(data) or callable(data) or is_rdd(data):
+        return False
+    parts = parts_of(data)
+    return not isinstance(parts, tuple | list) or all(map(_is_at_hand, parts))
+
+
+def _is_at_hand(part: Any) -> bool:
+    if isinstance(part, Mapping):
+        return all(map(_is_at_hand, part.values()))
+    # Spark brings text to the workers.
+    return hasattr(part, "__array__") and not is_pandas(part) and not is_text(np.asarray(part))
 
 
 def has_labels(data: Any, feeds: Sequence[Feed]) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from ..blocks.feeds import check_columns
+from ..data.source import as_source, has_labels, is_at_hand
 from ..errors import ConfigError
 from ..program.capture import capture
 from ..program.export.base import Program
@@ -14,7 +16,9 @@ from .fitting import require_apart, require_dealt
 from .launching import captured, refuse_without_state, require_directory, weighted
 from .observers.metric_names import names_metrics, require_metrics
 from .observers.schedule import checked_rate
+from .observers.validation import rows_that_fit
 from .options import CallOptions, ObserverOptions, RunOptions, SessionOptions, pick
+from .unbuilt import build, is_unbuilt
 
 
 def require_fitting(asked: Mapping[str, Any], checkpoint_dir: str | None) -> None:
@@ -58,29 +62,54 @@ def require_weighable(model: Any, class_weight: Mapping[int, float] | None) -> N
         )
 
 
-def require_trainable(program: Any, asked: Mapping[str, Any]) -> Program:
-    """Return a model, captured; refuse options that do not go with it.
+def require_trainable(program: Any, asked: Mapping[str, Any], data: Any) -> Any:
+    """Return a model, captured; refuse options and data that do not go with it.
+
+    A model without weights gets them by the data, if Spark is not needed for that; else it is
+    returned as it is.
 
     Parameters
     ----------
     program : Program or keras.Model
-        It has its weights.
     asked : mapping of str
         As in `require_fitting`, and in range.
+    data : object
+        What is trained on; see `TrainingSession.start`.
 
     Raises
     ------
     CaptureError, ConfigError, UnsupportedProgram
         It cannot be captured, or cannot be trained so.
+    DataError, ShapeMismatch
+        Rows that the driver holds do not fit.
     """
+    at_hand = is_at_hand(data)
+    if is_unbuilt(program):
+        if not at_hand:
+            return program
+        build(program, None, data)
     made = capture(program)
     weighted(made, asked.get("class_weight"))
     _require_known(made, asked)
     session = pick(SessionOptions, asked).checked()
     if (rate := asked.get("learning_rate")) is not None:
         checked_rate(rate, made)
-    refuse_without_state(captured(made, session), session)
+    trained = captured(made, session)
+    refuse_without_state(trained, session)
+    if at_hand:
+        _require_rows(trained, data)
+    if is_at_hand(rows := asked.get("validation_data")) and rows is not None:
+        trained.require_measuring()
+        rows_that_fit(None, rows, trained, asked.get("validation_on", "driver"))
     return made
+
+
+def _require_rows(program: Program, data: Any) -> None:
+    """Refuse rows that the driver holds, and that do not fit a program."""
+    program.with_labels(has_labels(data, program.feeds))
+    source = as_source(None, data, 1, program.feeds)
+    program.with_labels(has_labels(source, program.feeds))
+    check_columns(source.columns, program.feeds)
 
 
 def _require_known(program: Program, asked: Mapping[str, Any]) -> None:

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import tos_notebook as tos
-from tos_notebook.errors import ConfigError
+from tos_notebook.data.source import is_at_hand
+from tos_notebook.errors import ConfigError, DataError, ShapeMismatch
+from tos_notebook.training.beforehand import require_trainable
 from tos_notebook.training.options import SessionOptions, for_one_run
 
 X, Y = np.zeros((4, 2), np.float32), np.zeros(4, np.int64)
@@ -48,6 +50,61 @@ def test_a_metric_that_the_model_was_not_compiled_with_is_refused_before_spark_s
     monkeypatch.setattr("tos_notebook.surface.connect", lambda **_: pytest.fail("It starts."))
     with pytest.raises(ConfigError, match=f"^{message}"):
         tos.fit(model("accuracy"), (X, Y), verbose=False, **given, **validation)
+
+
+def unbuilt() -> Any:
+    made = keras.Sequential([keras.layers.Dense(3, activation="softmax")])
+    made.compile("sgd", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    return made
+
+
+@pytest.mark.parametrize(
+    ("data", "given", "error", "message"),
+    [
+        ((X, Y[:2]), {}, ShapeMismatch, "Expected arrays with the same number of rows"),
+        (X, {}, ShapeMismatch, "Expected records of 2 fields"),
+        (3, {}, DataError, "Expected training data as"),
+        ((X, Y + 3), {}, DataError, "Row 0"),
+        ((X, Y), {"validation_data": 3}, DataError, "validation.*: expected rows as"),
+        ((X, Y), {"validation_data": (X,)}, ShapeMismatch, "validation.*: expected records of 2"),
+        ((X, Y), {"validation_data": (X[:, :1], Y)}, ShapeMismatch, "validation.*: feed"),
+        (
+            (X, Y),
+            {"validation_data": (X, Y), "validation_on": "executors"},
+            ConfigError,
+            "validation_on: expected an RDD or columns of a DataFrame for 'executors', got arrays",
+        ),
+        ((X, Y), {"stop_when": "nope > 3"}, ConfigError, "stop_when: expected one of loss"),
+        ((X, Y), {"learning_rate": lambda: 1}, ConfigError, "learning_rate: expected a number"),
+        (
+            (X, Y),
+            {"partitioner": tos.partitioners.RandomPartitioner(2), "partitions": 3},
+            ConfigError,
+            r"partitions: expected 2, as many as partitioner=RandomPartitioner\(2, .*; got 3",
+        ),
+    ],
+)
+@pytest.mark.parametrize("make", [lambda: model("accuracy"), unbuilt])
+def test_rows_that_the_driver_holds_are_looked_at_before_spark_starts(
+    monkeypatch: pytest.MonkeyPatch,
+    make: Any,
+    data: Any,
+    given: dict[str, Any],
+    error: type[Exception],
+    message: str,
+) -> None:
+    """So are the options of a model whose weights only such rows can make."""
+    monkeypatch.setattr("tos_notebook.surface.active_context", lambda: None)
+    monkeypatch.setattr("tos_notebook.surface.connect", lambda **_: pytest.fail("It starts."))
+    with pytest.raises(error, match=f"^{message}"):
+        tos.fit(make(), data, verbose=True, **given)
+
+
+def test_other_rows_are_left_to_spark() -> None:
+    for data in ((np.array([["a"], ["b"]]), Y[:2]), ([[1.0]], [0]), lambda context: None):
+        assert not is_at_hand(data)
+        made = unbuilt()
+        assert require_trainable(made, {}, data) is made
 
 
 @pytest.mark.parametrize(

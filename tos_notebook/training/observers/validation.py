@@ -63,17 +63,10 @@ def validation_rows(sc: Any, data: Any, program: Program, place: str = "driver")
         The data are arrays, which are on the driver already.
     """
     program.require_measuring()
-    source = as_rows(sc, data, 1, program.feeds, use="validation")
-    with about("validation"):
-        check_columns(source.columns, program.feeds)
+    source = rows_that_fit(sc, data, program, place)
     program.require_measuring(source.columns)
     pool = pool_of(sc)
     if place == "executors":
-        if source.rows(0) is not None:
-            raise ConfigError(
-                'validation_on="executors": expected an RDD or columns of a DataFrame, got arrays, '
-                "which are on the driver. Leave it out, or make an RDD of them."
-            )
         return functools.partial(in_pool, sc, pool, lambda: source)
 
     @functools.cache
@@ -84,6 +77,19 @@ def validation_rows(sc: Any, data: Any, program: Program, place: str = "driver")
         return in_pool(sc, pool, lambda: concatenate(source.tasks(sc).collect()))
 
     return rows
+
+
+def rows_that_fit(sc: Any, data: Any, program: Program, place: str) -> DataSource:
+    """Return validation data as a source; parameters and errors as in `validation_rows`."""
+    source = as_rows(sc, data, 1, program.feeds, use="validation")
+    with about("validation"):
+        check_columns(source.columns, program.feeds)
+    if place == "executors" and source.rows(0) is not None:
+        raise ConfigError(
+            "validation_on: expected an RDD or columns of a DataFrame for 'executors', got arrays, "
+            "which are on the driver. Leave it out, or make an RDD of them."
+        )
+    return source
 
 
 class Evaluation:

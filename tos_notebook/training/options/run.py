@@ -190,9 +190,16 @@ class RunOptions:
         Raises
         ------
         ConfigError
-            One is out of range.
+            One is out of range, or the partitioner is for another number of partitions.
         """
-        return replace(self, **in_range(RunOptions, self))
+        checked = replace(self, **in_range(RunOptions, self))
+        own = getattr(self.partitioner, "num_partitions", self.partitions)
+        if self.partitions is not None and own != self.partitions:
+            raise ConfigError(
+                f"partitions: expected {own}, as many as partitioner={self.partitioner!r} is for; "
+                f"got {self.partitions}. Give both the same number, or leave partitions out."
+            )
+        return checked
 
     @property
     def every(self) -> Trigger | None:
