@@ -21,7 +21,7 @@ _NAMES = re.compile(r"[\w\s,]+")
 _NAMED = re.compile(r"(\w+): ")
 """The parameter with which an error begins."""
 
-_WRITTEN = {"validation": "validation_data"}
+_WRITTEN = {"validation": "validation_data", "program": "model"}
 """What errors call otherwise."""
 
 

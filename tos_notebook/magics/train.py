@@ -129,7 +129,8 @@ class RunLauncher(Launcher):
         if is_noninteractive() and options.verbose is not False:
             given["verbose"] = True
         with quiet_stderr(), arguments.as_options(flags):
-            for_resume({n: v for n, v in given.items() if n in OPTIONS})
+            wanted = for_resume({n: v for n, v in given.items() if n in OPTIONS})
+            resume.require_model(given.get("program"), wanted)
             spark = self._connection.ensure(self._shell.user_ns)
             run = resume.resume(options.uri, spark=spark, **given)
         self._bind(run, options)

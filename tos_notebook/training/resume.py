@@ -85,11 +85,12 @@ def resume(
     Another strategy and other partitions come when the epoch is done in which the run continues.
     What would count other batches than the checkpoint does is refused, such as `batch_size`.
 
-    A run that has ended needs more `epochs`. A combiner of your own has to be given. Callbacks need
-    the model, and start over. Event files continue in another file of the same folder. No schedule
-    or condition is saved. A schedule continues at the global step that the run has reached. A time
-    counts from the run's first start, without that in between. MLflow begins another run, unless
-    the one to continue is active: ``mlflow.start_run(run_id)``.
+    A run that has ended needs more `epochs`. A combiner of your own has to be given. Callbacks,
+    validation data and `keep_best` need the model, and callbacks start over. Event files continue
+    in another file of the same folder. No schedule or condition is saved. A schedule continues at
+    the global step that the run has reached. A time counts from the run's first start, without that
+    in between. MLflow begins another run, unless the one to continue is active:
+    ``mlflow.start_run(run_id)``.
 
     Parameters
     ----------
@@ -131,6 +132,7 @@ def resume(
             f"uri: expected the folder of a run as text, such as run.uri, got {uri!r}."
         )
     given = for_resume(options)
+    require_model(program, given)
     call, wanted = pick(CallOptions, given), as_commands(given)
     if shards is not None:
         at_least_one("shards", shards)
@@ -156,6 +158,28 @@ def resume(
     if call.verbose and has_view():
         run.show()
     return wait_or_stop(run) if call.wait else run
+
+
+def require_model(program: Any, given: Mapping[str, Any]) -> None:
+    """Refuse what is evaluated without the model that evaluates it.
+
+    Parameters
+    ----------
+    program : Program, keras.Model or None
+    given : mapping of str
+        What the run is to do otherwise; see `for_resume`.
+
+    Raises
+    ------
+    ConfigError
+        There is no model. The message begins with the option.
+    """
+    for name in ("validation_data", "keep_best"):
+        if program is None and name in given:
+            raise ConfigError(
+                f"{name}: expected the run's model with it, since no checkpoint holds what "
+                "evaluates; got none. Make the model again, and give program=..., too."
+            )
 
 
 def _continued(

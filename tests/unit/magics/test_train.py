@@ -156,6 +156,11 @@ def test_a_wrong_value_names_the_option_before_anything_is_printed(
         (f"{LINE} --callbacks x", "--callbacks: expected Keras callbacks"),
         (f"{LINE} --optimizer-state reset", "there is nothing to reset"),
         ("%tos_resume file:///none --epochs 0", "--epochs: expected a whole number"),
+        (
+            "%tos_resume file:///none --validation-data x,y",
+            "--validation-data: expected the run's model with it, since no checkpoint holds what "
+            "evaluates; got none. Make the model again, and give --model, too.",
+        ),
         ("%tos_resume file:///none --callbacks x", "--callbacks: expected Keras callbacks"),
     ],
 )

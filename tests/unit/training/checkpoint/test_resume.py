@@ -250,6 +250,17 @@ def test_what_was_asked_for_in_vain_is_not_among_the_settings_of_a_run_that_is_o
     resumed.stop()
 
 
+@pytest.mark.parametrize("name", ["validation_data", "keep_best"])
+def test_what_only_the_model_can_evaluate_is_refused_without_it(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Neither Spark nor the run's folder is asked by then."""
+    monkeypatch.setattr("tos_notebook.training.resume.connect", None)
+    given: dict[str, Any] = {"validation_data": (X,), "keep_best": "val_loss"}
+    with pytest.raises(ConfigError, match=rf"^{name}: expected the run's model .* program=\.\.\."):
+        tos.resume("file:///none", epochs=4, **{name: given[name]})
+
+
 def test_a_run_that_was_validated_says_that_it_continues_without(
     spark_context: Any, tmp_path: Path
 ) -> None:
