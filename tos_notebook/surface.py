@@ -22,6 +22,7 @@ from .training.options import (
     RunOptions,
     SessionOptions,
     named,
+    names_as_typed,
     offers,
     pick,
     subset,
@@ -58,6 +59,7 @@ SHOWN = {"wait": True, "verbose": True}
 """Options that have another default here."""
 
 
+@names_as_typed
 @_refuses_parts
 @offers(
     [replace(o, default=SHOWN.get(n, o.default)) for n, o in OPTIONS.items() if n != "epochs"],

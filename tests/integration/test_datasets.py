@@ -87,7 +87,7 @@ def test_a_function_that_returns_something_else_is_refused_before_anything_start
 
 def test_datasets_do_not_validate_and_are_not_dealt_out_by_label(train: Train) -> None:
     session = train(counter())
-    with pytest.raises(errors.DataError, match="validation: expected rows"):
+    with pytest.raises(errors.DataError, match="validation_data: expected rows"):
         session.start(numbers, validation_data=numbers)
     with pytest.raises(errors.ConfigError, match="decides itself which rows"):
         session.start(numbers, partitioner=tos.partitioners.Shards(2, 1))

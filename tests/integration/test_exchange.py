@@ -109,7 +109,7 @@ def test_sync_mode_and_codec_change_while_it_trains(train: Train, digits: Digits
     ("options", "message"),
     [
         ({"sync": "spp"}, "expected 'asp'"),
-        ({"codec": "int9"}, "No codec is named 'int9'. Did you mean int8"),
+        ({"codec": "int9"}, "codec: No codec is named 'int9'. Did you mean int8"),
         ({"codec": "sign"}, r"Write sign\+ef"),
         ({"codec": "topk:2+ef"}, "topk"),
         ({"codec": "topk:0.1+ef", "combiner": "median"}, "median compares whole updates"),

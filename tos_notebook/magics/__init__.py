@@ -139,7 +139,8 @@ class TosMagics(Magics):
         """
         options = PARSERS["tos_train"].parse(line)
         arguments.complete(options, {n: getattr(self, n) for n in self.trait_names(config=True)})
-        self._runs.launch(options, line, cell)
+        with arguments.as_written(line):
+            self._runs.launch(options, line, cell)
 
     @line_cell_magic
     @documented
@@ -236,7 +237,9 @@ class TosMagics(Magics):
             %tos_resume hdfs:///runs/run-20261122-010203-3f9a1c
             %tos_resume hdfs:///runs/run-20261122-010203-3f9a1c --data train --model model -o run
         """
-        self._runs.resume(PARSERS["tos_resume"].parse(line))
+        options = PARSERS["tos_resume"].parse(line)
+        with arguments.as_written(line):
+            self._runs.resume(options)
 
     @line_magic
     @documented

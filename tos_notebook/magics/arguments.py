@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from argparse import Namespace
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from IPython.core.error import UsageError
 
 from ..common.checks import did_you_mean
 from ..errors import ConfigError, TosError
-from ..training.options import OPTIONS
+from ..training.options import OPTIONS, as_typed
 from ..training.options.observers import require_met, require_none
 from . import find
 from .find import Names
@@ -21,7 +21,7 @@ _NAMES = re.compile(r"[\w\s,]+")
 _NAMED = re.compile(r"(\w+): ")
 """The parameter with which an error begins."""
 
-_WRITTEN = {"validation": "validation_data", "program": "model"}
+_WRITTEN = {"program": "model"}
 """What errors call otherwise."""
 
 
@@ -58,6 +58,12 @@ def as_options(flags: Collection[str], name: str = "") -> Iterator[None]:
             text = _GIVEN.sub(lambda given: _flag(given[1], flags) or given[0], text)
             error.args = (f"{flag}: {text}", *error.args[1:])
         raise
+
+
+def as_written(line: str) -> AbstractContextManager[None]:
+    """Let errors of the block name an option by the one of its names that a line has."""
+    given = {word.partition("=")[0] for word in line.split()}
+    return as_typed(given, lambda name: f"--{name.replace('_', '-')}")
 
 
 def complete(options: Namespace, defaults: Mapping[str, Any]) -> None:

@@ -10,8 +10,7 @@ from ..chaos.fit import Place
 from ..chaos.rules import Rule, in_words
 from ..cluster.executors import task_attempts
 from ..codecs import Codec
-from ..codecs.pair import CodecPair, as_codecs
-from ..combiners import as_combiner
+from ..codecs.pair import CodecPair
 from ..common.checks import positive
 from ..errors import ConfigError, InvalidTransition
 from ..readable import few_digits
@@ -20,6 +19,7 @@ from ..steering.sync import SyncMode, as_sync
 from ..strategies.registry import STRATEGIES
 from .checkpoint.contents import require_known
 from .lifecycle import Lifecycle
+from .options import OPTIONS
 from .options.session import interval_now
 from .parts import RunParts
 
@@ -82,7 +82,7 @@ def swap_combiner(run: Lifecycle, combiner: Any) -> None:
     """Change the rule; see `Run.swap_combiner`."""
     parts = run.parts
     require_obeyed(run, Command.SWAP_COMBINER)
-    chosen = as_combiner(combiner)
+    chosen = OPTIONS["combiner"].checked(combiner)
     if parts.checkpointer is not None:
         parts.training.settings.strategy.changed(combiner=chosen).require_saveable()
     parts.training.change_settings(Command.SWAP_COMBINER, repr(chosen), combiner=chosen)
@@ -111,7 +111,7 @@ def change(
     if sync is not None:
         changes["sync"] = as_sync(sync)
     if codec is not None:
-        changes["codec"] = as_codecs(codec)
+        changes["codec"] = OPTIONS["codec"].checked(codec)
     detail = ", ".join(f"{name}={few_digits(value)}" for name, value in changes.items())
     parts.training.change_settings(Command.SET, detail, **changes)
 

@@ -135,9 +135,8 @@ def refuse_without_state(program: Program, options: CheckedOptions) -> None:
     """Refuse to reset what the program's optimizer does not have."""
     if options.optimizer_state == "reset" and not program.optimizer_state:
         raise ConfigError(
-            'optimizer_state="reset": there is nothing to reset, since the program\'s '
-            "optimizer keeps no state. Expected one that does, such as Adam or SGD with "
-            'momentum; use optimizer_state="keep" with this one.'
+            "optimizer_state: expected 'keep', since the program's optimizer has no state; got "
+            "'reset'. Leave it out, or compile with an optimizer that has one, such as Adam."
         )
 
 

@@ -45,6 +45,7 @@ from .options import (
     RunOptions,
     SessionOptions,
     for_resume,
+    names_as_typed,
     offers,
     pick,
     subset,
@@ -56,6 +57,7 @@ from .session import TrainingSession
 from .shown import has_view, wait_or_stop, with_line
 
 
+@names_as_typed
 @offers(RESUMABLE.values(), aliases=True)
 def resume(
     uri: Any,

@@ -54,6 +54,7 @@ from .options import (
     SessionOptions,
     documents,
     for_one_run,
+    names_as_typed,
     offers,
     options_of,
     other_names,
@@ -121,6 +122,7 @@ class TrainingSession:
         Executors cannot reach this process.
     """
 
+    @names_as_typed
     @takes(SessionArguments, of_session)
     def __init__(self, given: SessionArguments) -> None:
         self._asked = pick(SessionOptions, vars(given))
@@ -218,7 +220,12 @@ class TrainingSession:
         """Where executors reach the parameter server, as host:port."""
         return f"{self._host}:{self._server.address.port}"
 
+<<<<<<< HEAD
     @takes(StartArguments, of_start, unset=_OWN)
+=======
+    @names_as_typed
+    @takes(StartArguments, of_start, unset=options_of(SessionOptions))
+>>>>>>> cbfcb583 (Name an option in an error by the name that was typed)
     def start(self, given: StartArguments) -> Run:
         """Begin to train and return at once, unless `wait` is true.
 

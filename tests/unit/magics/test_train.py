@@ -132,6 +132,9 @@ def test_a_sync_mode_that_there_is_not_is_refused_before_anything_is_started(
     ("options", "text"),
     [
         ("--batch-size 0", "--batch-size: expected a whole number of at least 1, got 0"),
+        ("--compression int9", "--compression: No codec is named 'int9'. Did you mean int8?"),
+        ("--num-workers=0", "--num-workers: expected a whole number of at least 1"),
+        ("--partitions 0", "--partitions: expected a whole number of at least 1"),
         ("--codec int9", "--codec: No codec is named 'int9'. Did you mean int8?"),
         ("--combiner easgdd", "--combiner: No combiner is named 'easgdd'. Did you mean easgd?"),
         ("--strategy allreduc", "--strategy: expected one of"),
@@ -154,7 +157,7 @@ def test_a_wrong_value_names_the_option_before_anything_is_printed(
         (f"{LINE} --learning-rate -1", "--learning-rate: expected a finite number above 0"),
         (f"{LINE} --partitioner x", "--partitioner: expected one of tos.partitioners"),
         (f"{LINE} --callbacks x", "--callbacks: expected Keras callbacks"),
-        (f"{LINE} --optimizer-state reset", "there is nothing to reset"),
+        (f"{LINE} --optimizer-state reset", "--optimizer-state: expected 'keep', since the"),
         ("%tos_resume file:///none --epochs 0", "--epochs: expected a whole number"),
         (
             "%tos_resume file:///none --validation-data x,y",

@@ -65,9 +65,14 @@ def unbuilt() -> Any:
         (X, {}, ShapeMismatch, "Expected records of 2 fields"),
         (3, {}, DataError, "Expected training data as"),
         ((X, Y + 3), {}, DataError, "Row 0"),
-        ((X, Y), {"validation_data": 3}, DataError, "validation.*: expected rows as"),
-        ((X, Y), {"validation_data": (X,)}, ShapeMismatch, "validation.*: expected records of 2"),
-        ((X, Y), {"validation_data": (X[:, :1], Y)}, ShapeMismatch, "validation.*: feed"),
+        ((X, Y), {"validation_data": 3}, DataError, "validation_data: expected rows as"),
+        (
+            (X, Y),
+            {"validation_data": (X,)},
+            ShapeMismatch,
+            "validation_data: expected records of 2",
+        ),
+        ((X, Y), {"validation_data": (X[:, :1], Y)}, ShapeMismatch, "validation_data: feed"),
         (
             (X, Y),
             {"validation_data": (X, Y), "validation_on": "executors"},

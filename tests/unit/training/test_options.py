@@ -635,10 +635,37 @@ def test_fit_refuses_what_does_not_fit_before_spark_starts(
 @pytest.mark.parametrize(
     ("given", "message"),
     [
+        ({"compression": "nope"}, "compression: No codec is named 'nope'"),
+        ({"codec": "nope"}, "codec: No codec is named 'nope'"),
+        ({"codec": 3}, "codec: Expected a codec or its name"),
+        ({"combiner": 3}, "combiner: Expected a combiner"),
+        ({"strategy": 3}, "strategy: expected a name"),
+        ({"num_workers": 0}, "num_workers: expected a whole number"),
+        (
+            {"num_workers": 3, "partitioner": tos.partitioners.RandomPartitioner(2)},
+            "num_workers: expected 2, as many as partitioner=RandomPartitioner",
+        ),
+    ],
+)
+def test_an_error_begins_with_the_name_that_was_typed(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], message: str
+) -> None:
+    monkeypatch.delattr("tos_notebook.surface.connect")
+    with pytest.raises(TosError, match=f"^{message}"):
+        tos.fit(object(), (), verbose=False, **given)
+    session: Any = SimpleNamespace(_asked=SessionOptions())
+    with pytest.raises(TosError, match=f"^{message}"):
+        TrainingSession.start(session, (), **given)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"compression": "nope"}, "compression: No codec is named 'nope'"),
         ({"learning_rate": "fast"}, "learning_rate: expected a number"),
         ({"epochs": 0}, "epochs: expected a whole number of at least 1"),
         ({"shards": 0}, "shards: expected a whole number of at least 1"),
-        ({"combiner": "dynsg"}, "No combiner is named 'dynsg'"),
+        ({"combiner": "dynsg"}, "combiner: No combiner is named 'dynsg'"),
     ],
 )
 def test_a_resumed_run_refuses_what_is_out_of_range_before_spark_starts(

@@ -81,8 +81,8 @@ def validation_rows(sc: Any, data: Any, program: Program, place: str = "driver")
 
 def rows_that_fit(sc: Any, data: Any, program: Program, place: str) -> DataSource:
     """Return validation data as a source; parameters and errors as in `validation_rows`."""
-    source = as_rows(sc, data, 1, program.feeds, use="validation")
-    with about("validation"):
+    source = as_rows(sc, data, 1, program.feeds, use="validation_data")
+    with about("validation_data"):
         check_columns(source.columns, program.feeds)
     if place == "executors" and source.rows(0) is not None:
         raise ConfigError(

@@ -29,6 +29,7 @@ from .option import (
 )
 from .run import RunOptions
 from .session import AUTO, CheckedOptions, SessionOptions, for_one_run
+from .typed import as_typed, names_as_typed
 
 __all__ = [
     "AUTO",
@@ -43,12 +44,14 @@ __all__ = [
     "RunOptions",
     "SessionOptions",
     "also_named",
+    "as_typed",
     "by_own_name",
     "documents",
     "for_one_run",
     "for_resume",
     "in_range",
     "named",
+    "names_as_typed",
     "offers",
     "options_of",
     "other_names",

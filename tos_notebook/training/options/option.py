@@ -11,7 +11,7 @@ from textwrap import fill, indent
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast, get_type_hints
 
 from ...common.checks import Function, one_of, refuse_unknown
-from ...errors import ConfigError
+from ...errors import ConfigError, TosError
 
 Value = TypeVar("Value")
 Owner = TypeVar("Owner")
@@ -24,6 +24,9 @@ Check = Callable[[str, Any], Any]
 """Takes a name and a value, and returns the value, or raises ConfigError."""
 
 _PARAMETERS = "Parameters\n----------\n"
+_NAMED = re.compile(r"\w+: ")
+"""How an error begins that names an option."""
+
 _SECTION = re.compile(r"(?=\n\n\w+\n-{3,}\n)")
 
 
@@ -208,8 +211,18 @@ def also_named(*options: Option) -> Callable[[Function], Function]:
 
 
 def as_given(check: Callable[[Any], Any]) -> Check:
-    """Return a check of a function that takes only the value."""
-    return lambda _, value: check(value)
+    """Return a check of a function that takes only the value, whose errors name the option."""
+
+    def checked(name: str, value: Any) -> Any:
+        try:
+            return check(value)
+        except TosError as error:
+            text = str(error)
+            if not _NAMED.match(text):
+                error.args = (f"{name}: {text}", *error.args[1:])
+            raise
+
+    return checked
 
 
 def in_range(kind: type, options: Any) -> Mapping[str, Any]:

@@ -197,7 +197,7 @@ class RunOptions:
         if self.partitions is not None and own != self.partitions:
             raise ConfigError(
                 f"partitions: expected {own}, as many as partitioner={self.partitioner!r} is for; "
-                f"got {self.partitions}. Give both the same number, or leave partitions out."
+                f"got {self.partitions}. Give both the same number, or leave it out."
             )
         return checked
 

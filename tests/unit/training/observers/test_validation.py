@@ -297,20 +297,20 @@ def test_a_run_that_was_stopped_evaluates_nothing_at_its_end(evaluation: Evaluat
 
 @pytest.mark.parametrize("data", [lambda: 1, lambda context: 1])
 def test_a_function_is_no_validation_data_whatever_it_returns(data: Any) -> None:
-    with pytest.raises(DataError, match=r"^validation: expected rows, got a function"):
-        as_rows(None, data, 1, use="validation")
+    with pytest.raises(DataError, match=r"^validation_data: expected rows, got a function"):
+        as_rows(None, data, 1, use="validation_data")
 
 
 def test_arrays_without_rows_are_not_called_rows_to_train_on() -> None:
     empty = np.zeros((0, 4)), np.zeros(0)
     with pytest.raises(
-        DataError, match=r"^validation: expected at least one array with .* row, got"
+        DataError, match=r"^validation_data: expected at least one array with .* row, got"
     ):
-        as_rows(None, empty, 1, use="validation")
+        as_rows(None, empty, 1, use="validation_data")
 
 
 def test_an_array_without_its_labels_is_called_validation_data() -> None:
     feeds = [FeedSpec("x", "float32", (4,)), FeedSpec("y", "int64", ())]
     program = SimpleNamespace(feeds=feeds, require_measuring=lambda *columns: None)
-    with pytest.raises(ShapeMismatch, match=r"^validation: expected records of 2 fields"):
+    with pytest.raises(ShapeMismatch, match=r"^validation_data: expected records of 2 fields"):
         validation.validation_rows(None, np.zeros((3, 4)), program)
