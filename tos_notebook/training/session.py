@@ -220,12 +220,8 @@ class TrainingSession:
         """Where executors reach the parameter server, as host:port."""
         return f"{self._host}:{self._server.address.port}"
 
-<<<<<<< HEAD
-    @takes(StartArguments, of_start, unset=_OWN)
-=======
     @names_as_typed
-    @takes(StartArguments, of_start, unset=options_of(SessionOptions))
->>>>>>> cbfcb583 (Name an option in an error by the name that was typed)
+    @takes(StartArguments, of_start, unset=_OWN)
     def start(self, given: StartArguments) -> Run:
         """Begin to train and return at once, unless `wait` is true.
 
