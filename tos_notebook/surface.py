@@ -40,11 +40,16 @@ def _refuses_parts(function: Function) -> Function:
 
     @wraps(function)
     def called(*args: Any, **options: Any) -> Any:
-        apart = len(args) > 3 or (len(args) == 3 and ("epochs" in options or _is_array(args[2])))
+        apart = len(args) > 2 and (_is_array(args[2]) or (len(args) == 3 and "epochs" in options))
         if apart or {"x", "y"} & options.keys():
             raise ConfigError(
                 "fit: expected the arrays as one tuple, such as tos.fit(model, (x, y), epochs=5); "
                 "got them one by one."
+            )
+        if len(args) > 3:
+            raise ConfigError(
+                "fit: expected options by name, such as tos.fit(model, (x, y), epochs=5, "
+                f"batch_size=32); got {args[3]!r:.40} without a name."
             )
         return function(*args, **options)
 

@@ -18,6 +18,9 @@ from .cell import Ran
 
 Test = Callable[[Any], bool]
 
+_OF_IPYTHON = ("In", "Out", "exit", "quit", "open", "get_ipython")
+"""What IPython puts among a notebook's variables."""
+
 
 @dataclass(frozen=True, slots=True)
 class Names:
@@ -51,7 +54,7 @@ class Names:
     @property
     def public(self) -> list[str]:
         """The variables that users mean."""
-        return [name for name in self.namespace if not name.startswith("_")]
+        return [n for n in self.namespace if not n.startswith("_") and n not in _OF_IPYTHON]
 
     def several(self, option: str, names: str) -> list[Any]:
         """Return the variables behind ``a,b``; one that is a list stands for its elements."""

@@ -256,7 +256,14 @@ def whole(text: str) -> int:
 
 def interval(text: str) -> int | str:
     """Return a whole number, or ``auto``, for argparse."""
-    return text if text == "auto" else whole(text)
+    if text == "auto":
+        return text
+    try:
+        return whole(text)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(
+            f"expected a whole number, or auto; got {text!r}."
+        ) from None
 
 
 def number(text: str) -> float:

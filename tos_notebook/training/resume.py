@@ -128,11 +128,7 @@ def resume(
     --------
     >>> run = tos.resume("hdfs:///runs/run-20261122-010203-3f9a1c")           # doctest: +SKIP
     """
-    uri = uri if isinstance(uri, str) else getattr(uri, "uri", uri)
-    if not isinstance(uri, str):
-        raise ConfigError(
-            f"uri: expected the folder of a run as text, such as run.uri, got {uri!r}."
-        )
+    uri = _folder_of(uri)
     given = for_resume(options)
     require_model(program, given)
     call, wanted = pick(CallOptions, given), as_commands(given)
@@ -160,6 +156,21 @@ def resume(
     if call.verbose and has_view():
         run.show()
     return wait_or_stop(run) if call.wait else run
+
+
+def _folder_of(run: Any) -> str:
+    """Return the folder of a run, which may be given as text."""
+    uri = run if isinstance(run, str) else getattr(run, "uri", run)
+    if uri is None and run is not None:
+        raise ConfigError(
+            f"uri: expected a run with checkpoints; got {run!r:.80}, which has none. Give "
+            "checkpoint_dir=... to the next one when it starts."
+        )
+    if not isinstance(uri, str):
+        raise ConfigError(
+            f"uri: expected the folder of a run as text, such as run.uri, got {uri!r}."
+        )
+    return uri
 
 
 def require_model(program: Any, given: Mapping[str, Any]) -> None:

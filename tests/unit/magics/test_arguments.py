@@ -110,6 +110,14 @@ def test_a_resumed_run_is_saved_and_watched_in_another_way(
     assert "--stall-timeout: expected a finite" in cells.fails("%tos_resume wrong")
 
 
+def test_what_ipython_has_put_among_the_variables_is_not_meant(
+    cells: Cells, engine: Engine
+) -> None:
+    """It has an open of its own, which is near to much."""
+    assert "open" in cells.space
+    assert "Did you mean" not in cells.fails(f"{LINE} --stop-when nope")
+
+
 def test_nothing_is_started_with_what_is_not_there(cells: Cells, engine: Engine) -> None:
     cells(LINE)
     assert not {"learning_rate", "stop_when", "validation_every"} & {*engine.sessions[0].started}

@@ -133,6 +133,7 @@ def test_a_sync_mode_that_there_is_not_is_refused_before_anything_is_started(
     [
         ("--batch-size 0", "--batch-size: expected a whole number of at least 1, got 0"),
         ("--compression int9", "--compression: No codec is named 'int9'. Did you mean int8?"),
+        ("--sync-interval often", "expected a whole number, or auto; got 'often'."),
         ("--num-workers=0", "--num-workers: expected a whole number of at least 1"),
         ("--partitions 0", "--partitions: expected a whole number of at least 1"),
         ("--codec int9", "--codec: No codec is named 'int9'. Did you mean int8?"),

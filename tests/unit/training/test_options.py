@@ -245,6 +245,7 @@ def test_options_are_picked_by_name() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        (RunOptions(shuffle=2), "shuffle: expected True, False or 'partitions', got 2"),
         (RunOptions(epochs=0), "epochs: expected a whole number of at least 1, got 0"),
         (RunOptions(shuffle="rows"), "shuffle: expected True, False or 'partitions', got 'rows'"),
         (RunOptions(seed=-1), "seed: expected"),
@@ -506,6 +507,29 @@ def test_fit_refuses_options_before_spark_starts(
             "fit: unknown option 'workers'. It is num_workers here.",
         ),
         (
+            lambda: tos.fit(None, None, keep=2),
+            "fit: unknown option 'keep'. It is max_checkpoints here, with checkpoint_dir.",
+        ),
+        (
+            lambda: tos.fit(None, None, directory="runs"),
+            "fit: unknown option 'directory'. It is checkpoint_dir here.",
+        ),
+        (
+            lambda: tos.fit(None, (np.ones(2), np.ones(2)), 2, 32),
+            "fit: expected options by name, such as tos.fit(model, (x, y), epochs=5, batch_size=32"
+            "); got 32 without a name.",
+        ),
+        (
+            lambda: tos.fit(None, np.ones(2), np.ones(2), 2),
+            "fit: expected the arrays as one tuple, such as tos.fit(model, (x, y), epochs=5); got "
+            "them one by one.",
+        ),
+        (
+            lambda: tos.resume(SimpleNamespace(uri=None)),
+            "uri: expected a run with checkpoints; got namespace(uri=None), which has none. Give "
+            "checkpoint_dir=... to the next one when it starts.",
+        ),
+        (
             lambda: tos.fit(None, (), validation_freq=2),
             "fit: unknown option 'validation_freq'. It "
             'is validation_every here: "2 epochs", "30s" or "50 milestones".',
@@ -602,7 +626,7 @@ def test_an_attribute_that_does_not_exist_is_answered_with_one_that_does(
         ({"partitioner": "labels"}, "partitioner: expected one of tos.partitioners, .* 'labels'"),
         ({"partitioner": tos.partitioners.RandomPartitioner}, "partitioner: expected one of"),
         ({"histograms": "yes"}, "histograms: expected True or False, got 'yes' of type str"),
-        ({"shuffle": 3}, "shuffle: expected True or False, got 3"),
+        ({"shuffle": 3}, "shuffle: expected True, False or 'partitions', got 3"),
         ({"wait": "no"}, "wait: expected True or False, got 'no'"),
         ({"verbose": 3}, "verbose: expected True or False, got 3"),
         ({"learning_rate": "fast"}, "learning_rate: expected a number, a schedule such as"),

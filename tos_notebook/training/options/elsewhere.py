@@ -59,6 +59,8 @@ _WORDS: Mapping[str, str] = {
     **dict.fromkeys(("staleness", "max_staleness"), 'is sync="ssp:3" here, counted in milestones.'),
     **dict.fromkeys(("features_col", "featuresCol"), "is features here, for a DataFrame."),
     **dict.fromkeys(("labels", "label_col", "labelCol"), "is label here, for a DataFrame."),
+    **dict.fromkeys(("keep", "max_to_keep"), "is max_checkpoints here, with checkpoint_dir."),
+    "directory": "is checkpoint_dir here.",
     "weight": _WEIGHTS,
     "preprocess": "belongs to the program: tos.capture(model, preprocess=...).",
     "sample_weight": _WEIGHTS,

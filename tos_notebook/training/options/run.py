@@ -29,11 +29,14 @@ def _name(name: str, value: Any) -> str:
 
 
 def _shuffle(name: str, value: Any) -> Any:
-    if value == "partitions":
+    if isinstance(value, str) and value == "partitions":
         return value
-    if isinstance(value, str):
-        raise ConfigError(f"{name}: expected True, False or 'partitions', got {value!r}.")
-    return boolean(name, value)
+    try:
+        return boolean(name, value)
+    except ConfigError:
+        raise ConfigError(
+            f"{name}: expected True, False or 'partitions', got {value!r:.60}."
+        ) from None
 
 
 def _partitioner(name: str, value: Any) -> AnyPartitioner:
