@@ -92,7 +92,7 @@ class RunLauncher(Launcher):
         data = wanted.pop("data")
         require_fitting(wanted, wanted.get("checkpoint_dir"))
         require_weighable(made.program, wanted.get("class_weight"))
-        require_trainable(made.program, wanted, data)
+        require_trainable(made.program, wanted)
         spark = self._connection.ensure(self._shell.user_ns)
         settings = subset(SessionOptions, wanted)
         settings |= {n: wanted[n] for n in ("checkpoint_dir",) if n in wanted}

@@ -62,7 +62,7 @@ def require_weighable(model: Any, class_weight: Mapping[int, float] | None) -> N
         )
 
 
-def require_trainable(program: Any, asked: Mapping[str, Any], data: Any) -> Any:
+def require_trainable(program: Any, asked: Mapping[str, Any], data: Any = None) -> Any:
     """Return a model, captured; refuse options and data that do not go with it.
 
     A model without weights gets them by the data, if Spark is not needed for that; else it is
@@ -73,8 +73,8 @@ def require_trainable(program: Any, asked: Mapping[str, Any], data: Any) -> Any:
     program : Program or keras.Model
     asked : mapping of str
         As in `require_fitting`, and in range.
-    data : object
-        What is trained on; see `TrainingSession.start`.
+    data : object, optional
+        What is trained on; see `TrainingSession.start`. Without, no rows are looked at.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def require_trainable(program: Any, asked: Mapping[str, Any], data: Any) -> Any:
     DataError, ShapeMismatch
         Rows that the driver holds do not fit.
     """
-    at_hand = is_at_hand(data)
+    at_hand = data is not None and is_at_hand(data)
     if is_unbuilt(program):
         if not at_hand:
             return program
@@ -98,7 +98,8 @@ def require_trainable(program: Any, asked: Mapping[str, Any], data: Any) -> Any:
     refuse_without_state(trained, session)
     if at_hand:
         _require_rows(trained, data)
-    if is_at_hand(rows := asked.get("validation_data")) and rows is not None:
+    rows = None if data is None else asked.get("validation_data")
+    if rows is not None and is_at_hand(rows):
         trained.require_measuring()
         rows_that_fit(None, rows, trained, asked.get("validation_on", "driver"))
     return made
