@@ -16,7 +16,7 @@ from ..program.kinds import all_are
 from ..steering.conditions import VALIDATION, Condition, largest_is_best
 from ..training.options import OPTIONS
 from . import find
-from .offers import Offers, brief, offers
+from .offers import CHOICES, Offers, brief, offers
 from .options import Parser
 from .parsers import PARSERS
 from .steer import SETTINGS as STEERED
@@ -122,7 +122,7 @@ def _settings(kind: str, typed: str, before: Iterable[str], defaults: Iterable[s
     name, sign, _ = typed.partition("=")
     if sign:
         words = OPTIONS[name].words if name in OPTIONS else ()
-        found = dict.fromkeys(words, "") or offers(KINDS.get(name, name))
+        found = {word: CHOICES.get(word, "") for word in words} or offers(KINDS.get(name, name))
         return {f"{name}={value}": word for value, word in found.items()}
     given = {each.partition("=")[0] for each in before}
     names = defaults if kind == "default" else STEERED

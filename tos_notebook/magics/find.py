@@ -106,7 +106,13 @@ def columns(frame: Any, option: str, options: Namespace) -> Any:
     from ..data.chosen import chosen
     from ..data.tables import is_table
 
-    if not options.weight and not is_frame(frame) and is_table(frame):
+    if not is_frame(frame) and is_table(frame):
+        if options.weight:
+            raise ConfigError(
+                f"--weight: expected a Spark DataFrame with it, but {option} is of "
+                f"{type(frame).__module__.partition('.')[0]}. Give what spark.createDataFrame(...) "
+                "makes of it."
+            )
         names = (_listed(text) or None for text in (options.features or "", options.label or ""))
         return chosen(frame, *names)
     if not is_frame(frame):

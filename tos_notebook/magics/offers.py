@@ -61,6 +61,28 @@ _VARIANTS = {
 }
 """A word about what is chosen behind the colon."""
 
+_CONDITIONS = {
+    "loss<0.1": "the mean loss of the latest milestones",
+    "minutes>=10": "the time since the start",
+    "val_accuracy>0.98": "a metric of the validation data",
+}
+
+CHOICES = {
+    "ask": "ask in the notebook",
+    "attach": "show the run that is active",
+    "driver": "here, which gets the rows once",
+    "executors": "where the rows are, in free slots",
+    "keep": "a worker keeps its own",
+    "leave": "the run continues",
+    "partitions": "each partition keeps its rows, in a new order",
+    "raise": "end with an error",
+    "replace": "stop the active run first",
+    "reset": "a worker begins again with none",
+    "skip": "leave it out and continue",
+    "stop": "stop the run and keep the weights",
+}
+"""A word about what an option may be that has nothing but some words."""
+
 _BEST = {"val_loss": "the least loss of the validation data"}
 
 _MASTERS = {
@@ -100,6 +122,7 @@ _MADE: Mapping[str, Callable[[], Offers]] = {
     "every": lambda: _TIMES,
     "interval": lambda: _INTERVALS,
     "best": lambda: _BEST,
+    "condition": lambda: _CONDITIONS,
     "master": lambda: _MASTERS,
 }
 

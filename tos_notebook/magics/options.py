@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from IPython.core.error import UsageError
 
 from ..common.checks import did_you_mean
-from .offers import Offers, brief
+from .offers import CHOICES, Offers, brief
 
 TEXT_COLUMN = 30
 """Where the explanations of options begin in the help."""
@@ -94,7 +94,7 @@ class Parser:
         """Return the words that an option takes, or the number by default; else nothing."""
         action = next(a for a in self._actions if flag in (a.option_strings or [a.dest]))
         if action.choices:
-            return dict.fromkeys(map(str, action.choices), "")
+            return {str(word): CHOICES.get(str(word), "") for word in action.choices}
         default = self._defaults.get(action.dest, action.default)
         # A bool is a number, too.
         known = type(default) in (int, float)

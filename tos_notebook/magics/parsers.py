@@ -83,15 +83,18 @@ _SPELLED: Mapping[str, Mapping[str, Any]] = {
         **ALONE,
         "metavar": "[partitions]",
         "choices": ("partitions",),
-        "more": ", and each partition keeps its rows",
+        "more": ", and each partition keeps its rows; on by default",
     },
     "partitioner": {"kind": "partitioner", "more": "; a variable that holds it"},
-    "participation": {"metavar": "FRACTION", "type": number},
-    "checkpoint_every": {**EVERY, "when": "with --checkpoint-dir: "},
+    "repartition_every": {"more": "; never by default"},
+    "participation": {"metavar": "FRACTION", "type": number, "more": "; all by default"},
+    "wait": {"more": "; off by default"},
+    "histograms": {"more": "; by default with --tensorboard"},
+    "checkpoint_every": {**EVERY, "when": "with --checkpoint-dir: ", "more": "; 30s by default"},
     "validation_data": {"kind": "data", "more": ", of the same form"},
     "validation_split": {"metavar": "SHARE"},
-    "validation_every": EVERY,
-    "keep_best": {"kind": "best"},
+    "validation_every": {**EVERY, "more": "; after each epoch by default"},
+    "keep_best": {"kind": "best", "more": "; none by default"},
     "callbacks": {"kind": "callbacks", **NAMES},
     "learning_rate": {
         "kind": "rate",
@@ -126,7 +129,9 @@ _SPELLED: Mapping[str, Mapping[str, Any]] = {
 
 _RESUMED: Mapping[str, Mapping[str, Any]] = {
     "epochs": {"more": ", with those that are done"},
-    "checkpoint_every": {"when": ""},
+    "checkpoint_every": {"when": "", "more": ""},
+    "repartition_every": {"more": ""},
+    "wait": {"more": ""},
     "learning_rate": {"more": ", by its variable"},
     "name": {"more": ""},
     "strategy": {"said": "what workers exchange, and with whom, from the next epoch on"},
@@ -216,9 +221,9 @@ def _train() -> Parser:
     _add_program(parser)
     text = f"variable for the run, {OUTPUT} by default; any other one names the run, too"
     parser.add("-o", "--output", type=identifier, **NAME, help=text)
-    text = "what interrupting --wait does to the run"
+    text = "what interrupting --wait does to the run; leave by default"
     parser.add("--on-interrupt", choices=ON_INTERRUPT, help=text)
-    text = "what to do if the run that this cell started before is still active"
+    text = "what to do if the run that this cell started before is still active; ask by default"
     return parser.add("--if-running", choices=IF_RUNNING, help=text)
 
 
@@ -235,7 +240,10 @@ def _add_data(parser: Parser, text: str = "") -> None:
     parser.add("--data", kind="data", **NAME, help=text)
     text = "DataFrame: the column that says how much a row counts; for a Keras model"
     parser.add("--weight", **NAME, help=text)
-    text = "DataFrame: what a row with a null or NaN in it does: end the run, or be left out"
+    text = (
+        "DataFrame: what a row with a null or NaN in it does: end the run (by default), or be left "
+        "out"
+    )
     parser.add("--on-bad", choices=RAISE_OR_SKIP, default="raise", help=text)
 
 

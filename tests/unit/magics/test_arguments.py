@@ -50,7 +50,7 @@ def test_variables_arrive_as_what_they_hold(cells: Cells, engine: Engine) -> Non
     started = engine.sessions[0].started
     assert started["stop_when"] == [stop.loss_below(0.1), stop.after(minutes=1)]
     assert started["learning_rate"] is cells.space["decay"]
-    assert complete(cells, "%tos_train --stop-when ") == {"enough", "late"}
+    assert {"enough", "late"} <= set(complete(cells, "%tos_train --stop-when "))
 
 
 def test_a_graphs_variable_and_its_first_value_may_both_be_given(

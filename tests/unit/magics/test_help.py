@@ -17,6 +17,7 @@ from tos_notebook.magics import steer
 from tos_notebook.magics.cell import keep_empty
 from tos_notebook.magics.offers import offers
 from tos_notebook.magics.parsers import PARSERS
+from tos_notebook.steering.conditions import as_conditions
 from tos_notebook.training import factory
 
 LINE = "%tos_train --model program --data train"
@@ -189,6 +190,19 @@ def test_what_is_offered_for_a_strategy_differs_from_each_other() -> None:
     """Above all variants of one strategy the same would be said."""
     words = [*offers("strategy").values()]
     assert len({*words}) == len(words)
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_a_word_is_said_about_each_word_that_an_option_may_be(name: str) -> None:
+    parser = PARSERS[name]
+    words = {word: said for flag in parser.flags for word, said in parser.values(flag).items()}
+    assert all(words.values())
+
+
+def test_examples_of_conditions_are_completed_and_understood(cells: Cells) -> None:
+    found = complete(cells, "%tos_train --stop-when ")
+    assert found
+    assert all(as_conditions(text) for text in found)
 
 
 def test_help_of_training_groups_its_options_with_their_defaults() -> None:

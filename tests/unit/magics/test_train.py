@@ -466,6 +466,14 @@ def test_columns_of_a_frame_are_named_by_options(
     )
 
 
+def test_weights_in_a_table_of_pandas_are_refused(cells: Cells, engine: Engine) -> None:
+    import pandas as pd
+
+    cells.space["table"] = pd.DataFrame({"a": [1.0], "w": [1.0]})
+    said = cells.fails("%tos_train --model program --data table --features a --weight w")
+    assert "--weight: expected a Spark DataFrame with it, but --data is of pandas." in said
+
+
 def test_a_frame_and_the_names_of_its_columns_go_together(cells: Cells, engine: Engine) -> None:
     kind = type("DataFrame", (), {"__module__": "pyspark.sql.classic", "columns": ["a", "b"]})
     cells.space["df"] = kind()
