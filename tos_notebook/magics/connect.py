@@ -124,6 +124,10 @@ class Connection:
             namespace, Namespace(master=None, conf=[], warm_up=False, ship_package=False)
         )
 
+    def starts(self, namespace: dict[str, Any]) -> bool:
+        """Whether `ensure` starts Spark, which takes seconds."""
+        return _existing(namespace) is None and active_context() is None
+
     def raise_once(self) -> None:
         """Raise what went wrong in warming up, the first time it is asked."""
         if self.warm_up is not None:

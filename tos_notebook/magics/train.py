@@ -92,7 +92,9 @@ class RunLauncher(Launcher):
         data = wanted.pop("data")
         require_fitting(wanted, wanted.get("checkpoint_dir"))
         require_weighable(made.program, wanted.get("class_weight"))
-        require_trainable(made.program, wanted)
+        # Where Spark runs already, the session looks at them as soon.
+        rows = data if self._connection.starts(self._shell.user_ns) else None
+        require_trainable(made.program, wanted, rows)
         spark = self._connection.ensure(self._shell.user_ns)
         settings = subset(SessionOptions, wanted)
         settings |= {n: wanted[n] for n in ("checkpoint_dir",) if n in wanted}

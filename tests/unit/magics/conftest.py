@@ -264,6 +264,7 @@ def engine(cells: Cells, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     monkeypatch.setattr("tos_notebook.training.session.TrainingSession", made.session)
     monkeypatch.setattr("tos_notebook.training.factory.runs", lambda: made.runs)
     monkeypatch.setattr("tos_notebook.magics.connect.Connection.ensure", lambda *_: fake_spark())
+    monkeypatch.setattr("tos_notebook.magics.connect.Connection.starts", lambda *_: False)
     x, y = np.zeros((8, 4)), np.zeros(8)
     cells.space.update(program=FakeProgram(), train=(x, y), x=x, y=y)
     yield made

@@ -240,6 +240,7 @@ def doors(
     monkeypatch.setattr(TrainingSession, "_launch", launch)
     monkeypatch.setattr(launching, "build", build)
     monkeypatch.setattr("tos_notebook.magics.connect.Connection.ensure", lambda *_: spark_context)
+    monkeypatch.setattr("tos_notebook.magics.connect.Connection.starts", lambda *_: False)
     monkeypatch.setattr("tos_notebook.magics.connect.Connection.raise_once", lambda _: None)
     monkeypatch.setattr(tos, "widgets", engine.widgets(), raising=False)
     monkeypatch.setitem(sys.modules, "tos_notebook.widgets", tos.widgets)

@@ -24,6 +24,7 @@ program, train, spark = conftest.FakeProgram(), 1, conftest.fake_spark()
 %load_ext tos_notebook
 from tos_notebook.magics.connect import Connection
 Connection.ensure = lambda *_: spark
+Connection.starts = lambda *_: False
 """
 
 LINE = "%tos_train --model program --data train"

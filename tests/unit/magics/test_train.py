@@ -156,6 +156,7 @@ def test_a_wrong_value_names_the_option_before_anything_is_printed(
         (f"{LINE} --combiner dynsg", "--combiner: No combiner is named 'dynsg'"),
         (f"{LINE} --strategy allreduc", "--strategy: expected one of"),
         (f"{LINE} --learning-rate -1", "--learning-rate: expected a finite number above 0"),
+        (f"{LINE} --validation-data x", "--validation-data: expected records of 2 fields"),
         (f"{LINE} --partitioner x", "--partitioner: expected one of tos.partitioners"),
         (f"{LINE} --callbacks x", "--callbacks: expected Keras callbacks"),
         (f"{LINE} --optimizer-state reset", "--optimizer-state: expected 'keep', since the"),
@@ -173,6 +174,7 @@ def test_what_does_not_fit_is_refused_before_spark_starts(
 ) -> None:
     """To start it takes 10 s and more."""
     monkeypatch.delattr("tos_notebook.magics.connect.Connection.ensure")
+    monkeypatch.setattr("tos_notebook.magics.connect.Connection.starts", lambda *_: True)
     assert text in cells.fails(line)
 
 
