@@ -49,7 +49,9 @@ def test_the_first_notebook_runs_is_steered_and_is_saved_small_with_its_results(
     page: Any, lab: Lab, picture: Callable[[str], None]
 ) -> None:
     path = Path(shutil.copy(FIRST, lab.folder))
-    shutil.copytree(FIRST.with_name("tos_workshop"), lab.folder / "tos_workshop")
+    shutil.copytree(
+        FIRST.with_name("tos_workshop"), lab.folder / "tos_workshop", dirs_exist_ok=True
+    )
     sources = [cell.source for cell in nbformat.read(path, as_version=4).cells]
     steered = next(i for i, source in enumerate(sources) if source.endswith(STEERED))
     page.goto(lab.notebook(path.stem))

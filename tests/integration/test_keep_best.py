@@ -17,7 +17,7 @@ from tos_notebook.events import Validated
 Digits = tuple[np.ndarray, ...]
 
 FIRST = "val_loss:max"
-"""The largest loss is that of the first evaluation: the model learns."""
+"""Most often that of the first evaluation: the model learns."""
 
 
 def fit(digits: Digits, model: Any = None, epochs: int = 3, **options: Any) -> Any:
@@ -38,20 +38,23 @@ def loss(model: Any, digits: Digits) -> float:
     return float(model.evaluate(*digits[2:], verbose=0)[0])
 
 
+def flat(model: Any) -> np.ndarray:
+    return np.concatenate([weight.ravel() for weight in model.get_weights()])
+
+
 def test_the_parameters_that_were_evaluated_are_kept_and_go_back_into_the_model(
     spark_context: Any, digits: Digits
 ) -> None:
     model = classifier()
     run = fit_until_evaluated(digits, 3, model, keep_best=FIRST)
-    found, best = run.validation.iloc[0], run.best
+    found, best = run.validation.loc[run.validation["loss"].idxmax()], run.best
     assert (best.metric, best.value, best.uri) == ("val_loss", found["loss"], None)
     assert (best.epoch, best.samples) == (found["epoch"], found["samples"])
-    assert loss(model, digits) < best.value
+    kept = np.concatenate([array.ravel() for array in best.parameters().values()])
+    assert not np.array_equal(flat(model), kept)
     best.restore()
     assert loss(model, digits) == pytest.approx(best.value, rel=1e-4)
-    flat = np.concatenate([weight.ravel() for weight in model.get_weights()])
-    kept = np.concatenate([array.ravel() for array in best.parameters().values()])
-    np.testing.assert_array_equal(flat, kept)
+    np.testing.assert_array_equal(flat(model), kept)
 
 
 def test_the_largest_accuracy_and_the_least_loss_are_the_best(

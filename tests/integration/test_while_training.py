@@ -326,7 +326,7 @@ def test_data_that_need_no_look_start_while_another_run_holds_the_slots(
     # Another run has looked at these.
     third = train(captured_classifier(2)).start(seen, epochs=1)
     second = session.start(columns, epochs=1, validation_data=columns)
-    assert (first.state, second.state) == ("running", "starting")
+    assert (first.state, second.state) == ("running", "queued")
     first.stop()
     second.wait(60)
     assert (second.status.samples, len(second.validation)) == (200, 1)

@@ -253,7 +253,7 @@ def test_a_strike_of_chaos_is_not_lost_while_workers_connect() -> None:
         run.begin((X, Y), 2, range(4))
         run.run.change_settings(Command.CHAOS, "", chaos=(Kill(worker=0),))
         # The workers of the bench share a process, which is not killed.
-        with pytest.raises(AssertionError, match="process of its own"):
+        with pytest.raises(AssertionError, match="expected a worker in a separate process"):
             run.work()
 
 
