@@ -1,7 +1,7 @@
 """Training against TensorFlow's `ParameterServerStrategy`, with two workers and one server.
 
 Its workers read and change the parameters at each step, ten steps to a call. Ours exchange at each
-tenth step, as is the default, and once more at each step.
+tenth step, as is the default, and in a second comparison at each step.
 
     python -m benchmarks.neighbours.parameter_servers [--quick]
 """

@@ -65,6 +65,7 @@ NAMED_VALUES = {
     ),
     "a notebook's variables": (
         *("magics.connect.Connection.connect", "magics.connect.Connection.ensure"),
+        "magics.connect.Connection.starts",
         *("magics.find.Names.bound", "magics.find.Names.found"),
     ),
     "arguments that a function is then called with": (

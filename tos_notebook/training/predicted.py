@@ -76,25 +76,8 @@ def _of_exchanges(parts: RunParts, strategy: Strategy, paces: Paces) -> Iterator
     for part, meaning in zip(times, meanings, strict=True):
         predicted = math.nan if way is None else 1e3 * getattr(way, part)
         yield Gauge(f"{part} (ms)", predicted, 1e3 * _of_a_batch(paces, part, steps), meaning)
-    busier = [max(w.bytes_up, w.bytes_down) / w.interval for w in paces.workers if w.interval]
-    link = fmean(busier) / 1e6 if busier else math.nan
-    among = name.startswith("allreduce:") and name != "allreduce:star"
-    server = "shard" if strategy.tasks else "driver"
-    yield Gauge(
-        f"{server}'s link (MB/s)",
-        math.nan if way is None else way.driver / 1e6,
-        math.nan if among else link * paces.at_once / max(1, strategy.tasks),
-        f"what the {server}'s link carries in its busier direction; predicted without a codec"
-        + ", and without the copies that it gets of what workers exchange" * among,
-    )
-    partner = "other workers" if among else server
-    yield Gauge(
-        "worker's link (MB/s)",
-        math.nan if way is None else way.worker / 1e6,
-        link,
-        f"the same of each worker; measured is its exchange with the {partner}"
-        + ", of which those that share memory send signals alone" * among,
-    )
+    yield from _of_links(strategy, paces, name, way)
+    server = _server(strategy)
     rates = [w.samples / w.interval for w in paces.workers if w.interval]
     most = _most_at_once(parts, paces)
     yield Gauge(
@@ -113,6 +96,34 @@ def _of_exchanges(parts: RunParts, strategy: Strategy, paces: Paces) -> Iterator
     if cluster is not None and served is not None and name != "treeaggregate":
         ways = _ways(cluster, served, every, SHARDS_TRIED if paces.remote else ())
         yield from _others(ways, cluster, name, every, most)
+
+
+def _server(strategy: Strategy) -> str:
+    """Return who has the parameters."""
+    return "shard" if strategy.tasks else "driver"
+
+
+def _of_links(strategy: Strategy, paces: Paces, name: str, way: Cost | None) -> Iterator[Gauge]:
+    """Yield what the links of the server and of a worker carry."""
+    busier = [max(w.bytes_up, w.bytes_down) / w.interval for w in paces.workers if w.interval]
+    link = fmean(busier) / 1e6 if busier else math.nan
+    among = name.startswith("allreduce:") and name != "allreduce:star"
+    server = _server(strategy)
+    yield Gauge(
+        f"{server}'s link (MB/s)",
+        math.nan if way is None else way.driver / 1e6,
+        math.nan if among else link * paces.at_once / max(1, strategy.tasks),
+        f"what the {server}'s link carries in its busier direction; predicted without a codec"
+        + ", and without the copies that it gets of what workers exchange" * among,
+    )
+    partner = "other workers" if among else server
+    yield Gauge(
+        "worker's link (MB/s)",
+        math.nan if way is None else way.worker / 1e6,
+        link,
+        f"the same of each worker; measured is its exchange with the {partner}"
+        + ", of which those that share memory send signals alone" * among,
+    )
 
 
 def _ways(cluster: Cluster, served: Cluster, every: int, shards: Sequence[int]) -> Sequence[Cost]:
