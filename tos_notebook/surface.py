@@ -117,7 +117,9 @@ def fit(model: Any, data: Any, epochs: int = 1, *, spark: Any = None, **options:
     say = OneLine()
     if spark is None and active_context() is None:
         # What comes before the run takes seconds, in which nothing else would be said.
-        model = require_trainable(model, settings | given, data)
+        model, data, validation = require_trainable(model, settings | given, data)
+        if validation is not None:
+            given["validation_data"] = validation
         if call.verbose:
             say("Starting Spark ...")
             with quiet_stderr():

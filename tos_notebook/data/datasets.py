@@ -6,7 +6,7 @@ import pickle
 from collections.abc import Sequence
 from typing import Any
 
-from ..blocks.block import BLOCK_ROWS, Columns, concatenate
+from ..blocks.block import BLOCK_ROWS, Columns, ColumnSpec, concatenate
 from ..blocks.feeds import Feed
 from ..blocks.naming import Field
 from ..blocks.source import DataSource
@@ -103,6 +103,23 @@ def dataset_source(sc: Any, dataset: Any, partitions: int, feeds: Sequence[Feed]
     return source
 
 
+def columns_of(dataset: Any, feeds: Sequence[Field]) -> tuple[ColumnSpec, ...]:
+    """Return what the rows of a dataset are made of, without reading any; see `dataset_source`."""
+    columns: tuple[ColumnSpec, ...] = _described(dataset, feeds)[2][0]
+    return columns
+
+
+def _described(dataset: Any, feeds: Sequence[Field]) -> tuple[Any, bool, Any]:
+    """Return a dataset that fits feeds, whether it is batched, and its columns in their order."""
+    from .dataset_graph import fitted, is_batched, row_spec
+    from .tf_data import columns_in
+
+    require_end(dataset)
+    batched = is_batched(dataset, feeds)
+    dataset = fitted(dataset, batched, feeds)
+    return dataset, batched, columns_in(row_spec(dataset, batched), feeds)
+
+
 def inputs_of(dataset: Any, inputs: Sequence[Field]) -> Columns:
     """Return what a model predicts from; the labels of a dataset are left out.
 
@@ -131,13 +148,9 @@ def rows_of(dataset: Any, feeds: Sequence[Field], why: str = "they are looked at
     why : str
         Why they are read here, for messages.
     """
-    from .dataset_graph import batches_here, fitted, is_batched, row_spec
-    from .tf_data import columns_in
+    from .dataset_graph import batches_here
 
-    require_end(dataset)
-    batched = is_batched(dataset, feeds)
-    dataset = fitted(dataset, batched, feeds)
-    _, order = columns_in(row_spec(dataset, batched), feeds)
+    dataset, batched, (_, order) = _described(dataset, feeds)
     blocks: list[Columns] = []
     size = 0
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
-
 from ..blocks.feeds import Feed
 from ..blocks.source import DataSource
-from ..common.arrays import is_text
 from ..errors import DataError, ShapeMismatch
 from .chosen import chosen
 from .datasets import dataset_source, is_dataset, rows_of
@@ -18,7 +15,6 @@ from .described import DataDescription
 from .held import held
 from .parts import named_arrays, parts_of, width
 from .rdd import RddSource, is_rdd
-from .series import is_pandas
 from .stream import StreamSource
 from .tables import TableColumns
 
@@ -53,9 +49,7 @@ def as_source(
     if isinstance(data, DataSource):
         return data
     data = chosen(data)
-    if isinstance(data, TableColumns):
-        return held(sc, data.arrays(feeds), partitions, feeds)
-    if isinstance(data, DataDescription):
+    if isinstance(data, DataDescription) and not isinstance(data, TableColumns):
         return data.source(sc, feeds)
     if is_dataset(data):
         return dataset_source(sc, data, partitions, feeds)
@@ -68,10 +62,36 @@ def as_source(
                 "there are none: give a DataFrame."
             )
         return RddSource(data, feeds)
-    data = named_arrays(data, feeds)
-    if isinstance(data, (tuple, list)) and data and all(hasattr(a, "__array__") for a in data):
-        return held(sc, data, partitions, feeds)
-    raise _refused(data, use)
+    return held(sc, as_arrays(data, feeds, use), partitions, feeds)
+
+
+def as_arrays(data: Any, feeds: Sequence[Feed], use: str = "") -> Sequence[Any]:
+    """Return rows that the driver holds as arrays, one for each feed; these stay what they are.
+
+    Parameters
+    ----------
+    data, feeds, use
+        As in `as_source`.
+
+    Raises
+    ------
+    DataError, ShapeMismatch
+        They are no such rows, or cannot be made arrays of.
+    """
+    data = chosen(data)
+    made = data.arrays(feeds) if isinstance(data, TableColumns) else named_arrays(data, feeds)
+    if isinstance(made, (tuple, list)) and made and all(hasattr(a, "__array__") for a in made):
+        return made
+    raise _refused(made, use)
+
+
+def is_held(data: Any) -> bool:
+    """Return whether data are rows that the driver holds, or no data at all."""
+    data = chosen(data)
+    if isinstance(data, TableColumns):
+        return True
+    others = isinstance(data, DataSource | DataDescription) or is_dataset(data) or is_rdd(data)
+    return not others and not callable(data)
 
 
 def _refused(data: Any, use: str) -> DataError:
@@ -100,26 +120,6 @@ def require_rows(data: Any, use: str) -> None:
     if data is None or isinstance(data, str | bytes | int | float):
         with about(use):
             raise _refused(data, use)
-
-
-def is_at_hand(data: Any) -> bool:
-    """Return whether rows can be looked at without Spark: arrays of numbers, or what is no data.
-
-    Other data of the driver would be converted twice.
-    """
-    data = chosen(data)
-    others = DataSource | DataDescription | TableColumns
-    if isinstance(data, others) or is_dataset(data) or callable(data) or is_rdd(data):
-        return False
-    parts = parts_of(data)
-    return not isinstance(parts, tuple | list) or all(map(_is_at_hand, parts))
-
-
-def _is_at_hand(part: Any) -> bool:
-    if isinstance(part, Mapping):
-        return all(map(_is_at_hand, part.values()))
-    # Spark brings text to the workers.
-    return hasattr(part, "__array__") and not is_pandas(part) and not is_text(np.asarray(part))
 
 
 def has_labels(data: Any, feeds: Sequence[Feed]) -> bool:

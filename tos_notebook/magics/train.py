@@ -94,14 +94,17 @@ class RunLauncher(Launcher):
         require_weighable(made.program, wanted.get("class_weight"))
         # Where Spark runs already, the session looks at them as soon.
         rows = data if self._connection.starts(self._shell.user_ns) else None
-        require_trainable(made.program, wanted, rows)
+        known = require_trainable(made.program, wanted, rows)
+        if known.validation is not None:
+            wanted["validation_data"] = known.validation
         spark = self._connection.ensure(self._shell.user_ns)
         settings = subset(SessionOptions, wanted)
         settings |= {n: wanted[n] for n in ("checkpoint_dir",) if n in wanted}
         shown = is_noninteractive() and options.verbose is not False
         sinks = with_line(tuple(wanted.get("sinks", ())), shown)
         given = {n: v for n, v in wanted.items() if n not in {*settings, *APART}}
-        run = train_once(spark, made.program, settings, data, given | {"sinks": sinks})
+        rows = data if known.data is None else known.data
+        run = train_once(spark, made.program, settings, rows, given | {"sinks": sinks})
         # After what refuses options and data.
         fed = _fed(data, made.program.feeds)
         made = replace(made, by_gradients=run.program.gradients, rule=_rule(run.settings))

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..blocks.feeds import check_columns
-from ..data.source import as_source, has_labels, is_at_hand
+from ..blocks.block import NUMERIC, describe
+from ..blocks.feeds import check_columns, check_values
+from ..common.arrays import is_text
+from ..data.arrays import checked_arrays
+from ..data.datasets import columns_of, is_dataset
+from ..data.source import about, as_arrays, has_labels, is_held
 from ..errors import ConfigError
 from ..program.capture import capture
 from ..program.export.base import Program
@@ -16,9 +20,28 @@ from .fitting import require_apart, require_dealt
 from .launching import captured, refuse_without_state, require_directory, weighted
 from .observers.metric_names import names_metrics, require_metrics
 from .observers.schedule import checked_rate
-from .observers.validation import rows_that_fit
+from .observers.validation import require_place
 from .options import CallOptions, ObserverOptions, RunOptions, SessionOptions, pick
 from .unbuilt import build, is_unbuilt
+
+FED = NUMERIC + "O"
+"""Kinds of dtypes that arrays may have: numbers, and text."""
+
+
+class Trainable(NamedTuple):
+    """What can be trained, as far as it is known before Spark starts.
+
+    Parameters
+    ----------
+    program : Program or keras.Model
+        Captured, unless it gets its weights by data that need Spark.
+    data, validation : object
+        As they were given, or as arrays.
+    """
+
+    program: Any
+    data: Any
+    validation: Any
 
 
 def require_fitting(asked: Mapping[str, Any], checkpoint_dir: str | None) -> None:
@@ -62,11 +85,12 @@ def require_weighable(model: Any, class_weight: Mapping[int, float] | None) -> N
         )
 
 
-def require_trainable(program: Any, asked: Mapping[str, Any], data: Any = None) -> Any:
-    """Return a model, captured; refuse options and data that do not go with it.
+def require_trainable(program: Any, asked: Mapping[str, Any], data: Any = None) -> Trainable:
+    """Return a model, captured, and its data; refuse options and data that do not go with it.
 
     A model without weights gets them by the data, if Spark is not needed for that; else it is
-    returned as it is.
+    returned as it is. Rows that the driver holds become arrays here, so that nothing converts them
+    again.
 
     Parameters
     ----------
@@ -81,12 +105,13 @@ def require_trainable(program: Any, asked: Mapping[str, Any], data: Any = None) 
     CaptureError, ConfigError, UnsupportedProgram
         It cannot be captured, or cannot be trained so.
     DataError, ShapeMismatch
-        Rows that the driver holds do not fit.
+        Rows that the driver holds, or those of a dataset, do not fit.
     """
-    at_hand = data is not None and is_at_hand(data)
+    validation = asked.get("validation_data")
+    seen = data is not None and (is_held(data) or is_dataset(data))
     if is_unbuilt(program):
-        if not at_hand:
-            return program
+        if not seen:
+            return Trainable(program, data, validation)
         build(program, None, data)
     made = capture(program)
     weighted(made, asked.get("class_weight"))
@@ -96,21 +121,30 @@ def require_trainable(program: Any, asked: Mapping[str, Any], data: Any = None) 
         checked_rate(rate, made)
     trained = captured(made, session)
     refuse_without_state(trained, session)
-    if at_hand:
-        _require_rows(trained, data)
-    rows = None if data is None else asked.get("validation_data")
-    if rows is not None and is_at_hand(rows):
+    if seen:
+        data = _looked_at(trained, data)
+    if data is not None and validation is not None:
         trained.require_measuring()
-        rows_that_fit(None, rows, trained, asked.get("validation_on", "driver"))
-    return made
+        place = asked.get("validation_on", "driver")
+        with about("validation_data"):
+            validation = _looked_at(trained, validation, "validation_data", place)
+    return Trainable(made, data, validation)
 
 
-def _require_rows(program: Program, data: Any) -> None:
-    """Refuse rows that the driver holds, and that do not fit a program."""
-    program.with_labels(has_labels(data, program.feeds))
-    source = as_source(None, data, 1, program.feeds)
-    program.with_labels(has_labels(source, program.feeds))
-    check_columns(source.columns, program.feeds)
+def _looked_at(program: Program, data: Any, use: str = "", place: str = "driver") -> Any:
+    """Return data, converted if the driver holds their rows; refuse rows that do not fit."""
+    if not use:
+        program.with_labels(has_labels(data, program.feeds))
+    if is_dataset(data):
+        check_columns(columns_of(data, program.feeds), program.feeds)
+    if not is_held(data):
+        return data
+    arrays = checked_arrays(as_arrays(data, program.feeds, use), FED)
+    check_columns(describe(arrays), program.feeds)
+    if not any(map(is_text, arrays)):
+        check_values(arrays, program.feeds, "Row")
+        require_place(place, held=True)
+    return arrays
 
 
 def _require_known(program: Program, asked: Mapping[str, Any]) -> None:

@@ -6,15 +6,18 @@ from typing import Any
 
 import keras
 import numpy as np
+import pandas as pd
 import pytest
+import tensorflow as tf
 
 import tos_notebook as tos
-from tos_notebook.data.source import is_at_hand
+from tos_notebook.data.chosen import chosen
 from tos_notebook.errors import ConfigError, DataError, ShapeMismatch
 from tos_notebook.training.beforehand import require_trainable
 from tos_notebook.training.options import SessionOptions, for_one_run
 
 X, Y = np.zeros((4, 2), np.float32), np.zeros(4, np.int64)
+FRAME = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": Y})
 
 
 def model(*metrics: Any, **compiled: Any) -> Any:
@@ -106,10 +109,63 @@ def test_rows_that_the_driver_holds_are_looked_at_before_spark_starts(
 
 
 def test_other_rows_are_left_to_spark() -> None:
-    for data in ((np.array([["a"], ["b"]]), Y[:2]), ([[1.0]], [0]), lambda context: None):
-        assert not is_at_hand(data)
-        made = unbuilt()
-        assert require_trainable(made, {}, data) is made
+    made = unbuilt()
+    assert require_trainable(made, {}, lambda context: None).program is made
+
+
+TEXT = np.array(["a", "b", "c", "d"])
+
+
+@pytest.mark.parametrize(
+    ("data", "given", "error", "message"),
+    [
+        (([[0.0, 1.0]], [0, 1]), {}, ShapeMismatch, "Expected arrays with the same number of rows"),
+        (([[0.0, 1.0], [2.0]], [0, 1]), {}, ShapeMismatch, "Feed .*: expected rows of one shape"),
+        (([[0.0, None]], [0]), {}, DataError, "Feed .*: expected numbers or text in each row"),
+        (([[0.0, 1.0]], [7]), {}, DataError, "Row 0"),
+        ((TEXT, Y), {}, ShapeMismatch, "Feed .*: expected rows of float32"),
+        ((X, TEXT[:2]), {}, ShapeMismatch, "Expected arrays with the same number of rows"),
+        (FRAME, {"label": "nope"}, DataError, "The data have no column 'nope'"),
+        (FRAME, {"features": ["a"], "label": "y"}, ShapeMismatch, "Feed .*: expected rows of"),
+        (tf.data.Dataset.from_tensor_slices(X), {}, ShapeMismatch, "Expected records of 2 fields"),
+        (
+            tf.data.Dataset.from_tensor_slices((X[:, :1], Y)).batch(2),
+            {},
+            ShapeMismatch,
+            "Feed .*: expected rows of float32",
+        ),
+        (tf.data.Dataset.from_tensors((X[0], Y[0])).repeat(), {}, DataError, "Expected a dataset "),
+        ((X, Y), {"validation_data": ([[1.0]], [0])}, ShapeMismatch, "validation_data: feed"),
+        (
+            (X, Y),
+            {"validation_data": tf.data.Dataset.from_tensor_slices((X[:, :1], Y))},
+            ShapeMismatch,
+            "validation_data: feed",
+        ),
+    ],
+)
+def test_lists_tables_text_and_datasets_are_looked_at_before_spark_starts(
+    monkeypatch: pytest.MonkeyPatch,
+    data: Any,
+    given: dict[str, Any],
+    error: type[Exception],
+    message: str,
+) -> None:
+    monkeypatch.setattr("tos_notebook.surface.active_context", lambda: None)
+    monkeypatch.setattr("tos_notebook.surface.connect", lambda **_: pytest.fail("It starts."))
+    with pytest.raises(error, match=f"^{message}"):
+        tos.fit(model("accuracy"), data, verbose=True, **given)
+
+
+def test_rows_that_the_driver_holds_are_converted_once() -> None:
+    lists = require_trainable(model(), {}, (X.tolist(), Y.tolist()))
+    table = require_trainable(model(), {}, chosen(FRAME, ["a", "b"], "y"))
+    for known in (lists, table):
+        assert [type(part) for part in known.data] == [np.ndarray] * 2
+        np.testing.assert_array_equal(known.data[0], X)
+    arrays = require_trainable(model(), {"validation_data": (X, Y)}, (X, Y))
+    assert arrays.data[0] is X
+    assert arrays.validation[0] is X
 
 
 @pytest.mark.parametrize(

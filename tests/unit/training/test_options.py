@@ -428,7 +428,9 @@ def test_fit_says_that_spark_starts_before_it_does(
     """It takes seconds, in which a cell would say nothing."""
     before: list[str] = []
     monkeypatch.setattr("tos_notebook.surface.active_context", lambda: None)
-    monkeypatch.setattr("tos_notebook.surface.require_trainable", lambda model, *_: model)
+    monkeypatch.setattr(
+        "tos_notebook.surface.require_trainable", lambda *given: (given[0], given[2], None)
+    )
     monkeypatch.setattr(
         "tos_notebook.surface.connect", lambda warm_up: sys.stdout.write("connects\n")
     )

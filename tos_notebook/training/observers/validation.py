@@ -84,12 +84,22 @@ def rows_that_fit(sc: Any, data: Any, program: Program, place: str) -> DataSourc
     source = as_rows(sc, data, 1, program.feeds, use="validation_data")
     with about("validation_data"):
         check_columns(source.columns, program.feeds)
-    if place == "executors" and source.rows(0) is not None:
+    require_place(place, held=source.rows(0) is not None)
+    return source
+
+
+def require_place(place: str, held: bool) -> None:
+    """Refuse to evaluate rows on executors that the driver holds.
+
+    Raises
+    ------
+    ConfigError
+    """
+    if held and place == "executors":
         raise ConfigError(
             "validation_on: expected an RDD or columns of a DataFrame for 'executors', got arrays, "
             "which are on the driver. Leave it out, or make an RDD of them."
         )
-    return source
 
 
 class Evaluation:
