@@ -145,11 +145,6 @@ def _checked(asked: Mapping[str, Any], call: CallOptions) -> tuple[dict[str, Any
     if directory is not None:
         # None, if it is given, saves nothing.
         given.setdefault("checkpoint_every", EVERY)
-    elif "max_checkpoints" in given and "checkpoint_every" not in given:
-        raise ConfigError(
-            "max_checkpoints: expected checkpoint_dir with it, since nothing is saved without; got "
-            'none. Say where checkpoints go, such as checkpoint_dir="hdfs:///runs".'
-        )
     require_fitting({**asked, **given}, directory)
     settings = subset(SessionOptions, asked, none=True) | {"checkpoint_dir": directory}
     return settings, given | {"sinks": sinks, "class_weight": call.class_weight}

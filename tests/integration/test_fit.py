@@ -171,7 +171,7 @@ def test_how_often_to_exchange_is_chosen_while_it_trains(
             "features, label: expected a DataFrame of Spark or pandas",
         ),
         ({"checkpoint_every": 5}, "checkpoint_every: expected a directory"),
-        ({"max_checkpoints": 2}, "max_checkpoints: expected checkpoint_dir with it"),
+        ({"max_checkpoints": 2}, "max_checkpoints: expected checkpoint_dir or checkpoint_every"),
     ],
 )
 def test_what_does_not_fit_is_refused_and_nothing_stays(

@@ -17,7 +17,7 @@ from ..steering.conditions import VALIDATION
 from ..steering.machine import Command
 from ..steering.source import commands_from
 from ..steering.status import evaluated
-from ..training.options import AUTO, OPTIONS, by_own_name
+from ..training.options import AUTO, OPTIONS, as_typed, by_own_name
 from ..training.options.elsewhere import of_set
 from .find import is_cluster, named
 from .text import say, training
@@ -120,7 +120,8 @@ SETTINGS = (*(a.name for a in ACTIONS[Command.SET].arguments), *ALSO_SET, "strat
 def act(action: Action, namespace: Mapping[str, Any], options: Namespace) -> None:
     """Do what a magic asks of a run, and say so."""
     run = find_run(namespace, options.run)
-    with commands_from(f"%{action.magic}"):
+    typed = dict(getattr(options, "settings", ()))
+    with commands_from(f"%{action.magic}"), as_typed(typed):
         for asked, given in _parts(action, options):
             _ask(run, asked, given, namespace, "settings" in options)
 

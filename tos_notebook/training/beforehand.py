@@ -17,7 +17,13 @@ from ..program.capture import capture
 from ..program.export.base import Program
 from ..program.kinds import is_keras
 from .fitting import require_apart, require_dealt
-from .launching import captured, refuse_without_state, require_directory, weighted
+from .launching import (
+    captured,
+    refuse_without_checkpoints,
+    refuse_without_state,
+    require_directory,
+    weighted,
+)
 from .observers.metric_names import names_metrics, require_metrics
 from .observers.schedule import checked_rate
 from .observers.validation import require_place
@@ -67,6 +73,8 @@ def require_fitting(asked: Mapping[str, Any], checkpoint_dir: str | None) -> Non
     if run.every is not None:
         require_directory(checkpoint_dir, run)
         session.strategy.settings(session.combiner, session.codec).require_saveable()
+    else:
+        refuse_without_checkpoints(run)
 
 
 def require_weighable(model: Any, class_weight: Mapping[int, float] | None) -> None:

@@ -124,6 +124,16 @@ def require_directory(directory: str | None, options: RunOptions) -> None:
         require_known(options.partitioner)
 
 
+def refuse_without_checkpoints(options: RunOptions) -> None:
+    """Refuse to say how many checkpoints to keep where none are written."""
+    if options.max_checkpoints != RunOptions.max_checkpoints:
+        raise ConfigError(
+            "max_checkpoints: expected checkpoint_dir or checkpoint_every with it, since nothing "
+            f"is saved without; got {options.max_checkpoints} alone. Say where checkpoints go, "
+            'such as checkpoint_dir="hdfs:///runs".'
+        )
+
+
 def saved_often(options: RunOptions, directory: str | None) -> RunOptions:
     """Return options with how often a run is saved, if only the place for that is given."""
     if directory is None or options.checkpoint_every is not None:

@@ -13,7 +13,7 @@ from ..blocks.source import DataSource
 from ..cluster.asking import Asking
 from ..cluster.backend import spark_context
 from ..cluster.calls import announced
-from ..cluster.connect import connect
+from ..cluster.given import given_spark
 from ..cluster.jobs import spoken
 from ..common.checks import at_least_one
 from ..data.chosen import chosen, like
@@ -134,7 +134,7 @@ def resume(
     call, wanted = pick(CallOptions, given), as_commands(given)
     if shards is not None:
         at_least_one("shards", shards)
-    spark = connect(spark, warm_up=False)
+    spark = given_spark(spark)
     sc = spark_context(spark)
     ask, files = factory.asking(sc), f"the files in {uri}"
     # Keras keeps what it makes a model with for each thread.

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from ..cluster.backend import spark_context
-from ..cluster.connect import connect
+from ..cluster.given import given_spark
 from ..cluster.opening import open_store
 from ..cluster.stores import FileStore
 from ..codecs.pair import PLAIN
@@ -204,7 +204,7 @@ def runs(uri: str | None = None, *, spark: Any = None) -> Sequence[Run] | SavedR
     """
     if uri is None:
         return factory.runs()
-    storage = open_store(spark_context(connect(spark, warm_up=False)), uri)
+    storage = open_store(spark_context(given_spark(spark)), uri)
     if Folder(storage).numbers():
         return saved_runs([storage])
     return saved_runs(storage.inside(name) for name in storage.folders())

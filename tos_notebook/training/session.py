@@ -13,9 +13,9 @@ from typing import Any
 from ..blocks.source import DataSource
 from ..cluster.backend import spark_context
 from ..cluster.calls import announced
-from ..cluster.connect import connect
 from ..cluster.executors import contact_host, contact_port, encrypts_loopback
 from ..cluster.files import temporary_directory
+from ..cluster.given import given_spark
 from ..cluster.jobs import spare_jobs, spoken
 from ..cluster.opening import open_published
 from ..cluster.reach import listening_host
@@ -35,6 +35,7 @@ from .launching import (
     first_request,
     probe,
     refuse_if_active,
+    refuse_without_checkpoints,
     refuse_without_state,
     require_directory,
     resumed_request,
@@ -130,7 +131,7 @@ class TrainingSession:
         self._unbuilt: Any = given.program if is_unbuilt(given.program) else None
         self._base = None if self._unbuilt is not None else capture(given.program)
         known = None if self._base is None else captured(self._base, self._options)
-        sc = spark_context(connect(given.spark, warm_up=False))
+        sc = spark_context(given_spark(given.spark))
         self._ask = asking(sc)
         self._host = given.server_host or contact_host(sc)
         port = contact_port(sc) if given.server_port is None else given.server_port
@@ -281,6 +282,8 @@ class TrainingSession:
         if options.every is not None:
             require_directory(call.checkpoint_dir or self._directory, options)
             own.require_saveable()
+        else:
+            refuse_without_checkpoints(options)
         files = call.checkpoint_dir or self._files
         with self._lock, spoken(), announced(f"Spark, the data, or the files in {files}"):
             if self._closed:

@@ -24,6 +24,7 @@ from tos_notebook.cluster.executors import (
     slots,
     task_cores,
 )
+from tos_notebook.cluster.given import given_spark
 from tos_notebook.cluster.remote import opening
 from tos_notebook.errors import ClusterUnreachable, ConnectError, RemoteProtocolError, TosError
 
@@ -162,6 +163,9 @@ def test_a_malformed_master_is_refused_before_spark_starts(asked: list[Any], mas
     with pytest.raises(ConnectError, match="Expected a master such as local"):
         connect(master)
     assert asked == []
+    # Where a call is given a Spark, its error names the parameter.
+    with pytest.raises(ConnectError, match=r"^spark: expected a master such as local"):
+        given_spark(master)
 
 
 @pytest.mark.parametrize(

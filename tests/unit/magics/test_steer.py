@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.magics.conftest import Cells, Engine
 from tos_notebook.chaos import Kill, Slow
-from tos_notebook.errors import WorkerError
+from tos_notebook.errors import ConfigError, WorkerError
 from tos_notebook.steering.links import LinkRate, LinkRates
 from tos_notebook.steering.shards import ShardLoad
 from tos_notebook.steering.source import source
@@ -74,6 +74,17 @@ def test_the_newest_run_is_steered(
 ) -> None:
     assert said in cells(line)
     assert [run.asked for run in runs] == [[], [asked]]
+
+
+def test_an_error_names_a_setting_as_it_was_typed(
+    cells: Cells, runs: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_: Any) -> None:
+        raise ConfigError("codec: expected one of none, fp16, int8; got 'nope'.")
+
+    monkeypatch.setattr(type(runs[1]), "set", lambda self, **given: refuse(**given))
+    assert "compression: expected one of" in cells.fails("%tos_set compression=nope")
+    assert "codec: expected one of" in cells.fails("%tos_set codec=nope")
 
 
 @pytest.mark.parametrize("name", ["first", "1", "run-1", "wide", "--run first", "--run wide"])

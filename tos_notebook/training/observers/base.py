@@ -88,10 +88,23 @@ class Observer(ABC):
         """What has gone wrong, for `Run.status`."""
         return self._notes
 
-    def _note(self, text: str, error: Exception | None = None) -> None:
-        """Say what has gone wrong, here and in the log."""
+    def _note(self, text: str, error: Exception | None = None, *, code: bool = True) -> None:
+        """Say what has gone wrong, here and in the log.
+
+        Parameters
+        ----------
+        text : str
+        error : Exception, optional
+            What was raised.
+        code : bool
+            Whether users look for it in their code, so that they need a traceback. Else that is in
+            the log at its lowest level.
+        """
         self._notes += (text,)
-        logging.getLogger(type(self).__module__).warning("%s", text, exc_info=error)
+        logger = logging.getLogger(type(self).__module__)
+        logger.warning("%s", text, exc_info=error if code else None)
+        if error is not None and not code:
+            logger.debug("%s", text, exc_info=error)
 
 
 Maker = Callable[[RunContext], Observer]

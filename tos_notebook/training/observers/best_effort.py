@@ -40,4 +40,4 @@ class BestEffort(Observer):
             call()
         except Exception as error:
             self._failed = True
-            self._note(f"{self._failure}: {error}", error)
+            self._note(f"{self._failure}: {str(error).strip()}", error, code=False)

@@ -145,7 +145,7 @@ class MLflowLogger(BestEffort):
             self._log.end("FAILED" if failed else "FINISHED")
         except Exception as error:
             if not self._failed:
-                self._note(f"MLflow was not told of the run's end: {error}", error)
+                self._note(f"MLflow was not told of the run's end: {error}", error, code=False)
 
     def _leave(self, failed: bool) -> None:
         """Log what there is at the end."""
