@@ -105,6 +105,79 @@ def test_an_update_that_does_not_count_is_taken_out_again(status: str) -> None:
     assert _values(center) == [1, 2, 3, 5]
 
 
+class PostingDriver(Driver):
+    """A connection on which a worker can continue before an answer has come."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.answer = Reply(1, 0, "committed", Directive.GO, None)
+        self._answered: Any = None
+
+    def post(self, message: Push, answered: Callable[[Any], object]) -> None:
+        self.pushed.append((message, None))
+        self._answered = answered
+
+    def settle(self) -> None:
+        answered, self._answered = self._answered, None
+        if answered is not None:
+            answered(self.answer)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    abort = close
+
+
+def _pushed(worker: HogwildExchange, base_version: int = 0) -> Reply:
+    _train(worker)
+    return worker.push(push(base_version=base_version), lambda: None)
+
+
+def test_a_worker_continues_before_its_milestone_is_counted() -> None:
+    center = _center(0, 0, 0)
+    driver = PostingDriver(center.segment)
+    worker = _worker(driver)
+    assert _pushed(worker).version == 1
+    driver.answer = driver.answer._replace(version=9)
+    assert _pushed(worker, 1) == Reply(1, 0, "committed", Directive.GO, None)
+    assert _values(center) == [2, 2, 2, 7]
+    # It trained from what there was after the last one, of which it knows the version by now.
+    assert _pushed(worker, 1).version == 9
+    assert [message.base_version for message, _ in driver.pushed] == [0, 1, 9]
+    assert _values(center) == [3, 3, 3, 8]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Reply(4, 0, "committed", Directive.WAIT, None),
+        Reply(4, 0, "committed", Directive.STOP, None),
+        Reply(4, 1, "committed", Directive.GO, Settings(HOGWILD.exact_settings(), 1).for_worker()),
+        Reply(4, 0, "superseded", Directive.STOP, None),
+        Reply(4, 0, "skipped", Directive.GO, None),
+    ],
+)
+def test_what_a_worker_is_told_late_comes_before_its_next_update_is_added(answer: Reply) -> None:
+    """The milestone that it has trained meanwhile is trained again, if it continues at all."""
+    center = _center(0, 0, 0)
+    driver = PostingDriver(center.segment)
+    worker = _worker(driver)
+    _pushed(worker)
+    driver.answer = answer
+    _pushed(worker)
+    assert not worker.again
+    assert _pushed(worker) == answer
+    assert worker.again
+    counted = 2 if answer.status == "committed" else 1
+    assert _values(center) == [counted] * 3 + [5 + counted]
+    assert worker.vectors[0][:3].tolist() == [counted] * 3
+    assert len(driver.pushed) == 2
+    # It waits for the next answer: it may bring as much.
+    assert _pushed(worker).version == 1
+    assert not worker.again
+    assert _values(center) == [counted + 1] * 3 + [6 + counted]
+
+
 def test_an_update_that_is_not_finite_is_never_added() -> None:
     center = _center(1, 2, 3)
     worker = _worker(Driver(center.segment, "skipped"))
