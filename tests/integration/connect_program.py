@@ -153,7 +153,61 @@ def other_data(spark: Any, folder: Path) -> dict[str, Any]:
     return {**found, "expected": [2 * TOTAL, 2.0 * ROWS]}
 
 
-TRIED: tuple[Callable[[Any, Path], dict[str, Any]], ...] = (steered, killed, learned, other_data)
+UNREACHABLE = "192.0.2.1"
+"""An address of documentation (RFC 5737): nobody has it."""
+
+
+def deployed(spark: Any, folder: Path) -> dict[str, Any]:
+    """Follow a run whose server is in a Spark task; pause, set, stop, and continue it."""
+    from sklearn.datasets import load_digits
+
+    x, y = load_digits(return_X_y=True)
+    x, y = (x[:640] / 16).astype(np.float32), y[:640]
+    spark.conf.set("spark.tos.server.host", UNREACHABLE)
+    watch, epochs, model = Watch(), 30, classifier()
+    options = {"batch_size": 16, "sync_interval": 1, "checkpoint_dir": str(folder / "runs")}
+    try:
+        with tos.TrainingSession(spark, model, **options) as session:
+            address = session.address
+            run = session.start((x, y), epochs=epochs, sinks=[watch], checkpoint_every=40)
+            run.chaos(tos.chaos.Pause(0.05, any=2))
+            mark = watch.until(MilestoneCommitted, count=4)
+            run.pause()
+            watch.until(CommandApplied, mark, lambda event: event.command == Command.PAUSE)
+            parameters = run.parameters()
+            refused = ""
+            try:
+                run.set(sync="none")
+            except tos.errors.ConfigError as error:
+                refused = str(error)
+            run.set(learning_rate=0.25)
+            run.unpause()
+            watch.until(CommandApplied, mark, lambda event: event.command == Command.SET)
+            run.stop()
+        resumed = tos.resume(run.uri, program=model, spark=spark)
+        resumed.wait(120)
+    finally:
+        spark.conf.unset("spark.tos.server.host")
+    kept = sum(resumed.history["samples"])
+    return {
+        "address": address,
+        "states": [run.state, resumed.state],
+        "samples": [resumed.status.samples, int(kept)],
+        "expected": epochs * len(x),
+        "stopped": run.status.samples,
+        "told": sum(event.samples for event in watch.of(MilestoneCommitted)),
+        "moved": bool(any(np.any(parameters[n] != v) for n, v in resumed.parameters().items())),
+        "rate": run.settings.learning_rate,
+        "refused": refused,
+        "commands": [event["command"] for event in run.events],
+        "accuracy": float(resumed.evaluate((x, y))["accuracy"]),
+        "model": float(np.mean(np.argmax(model.predict(x, verbose=0), 1) == y)),
+    }
+
+
+TRIED: tuple[Callable[[Any, Path], dict[str, Any]], ...] = (
+    *(steered, killed, learned, other_data, deployed),
+)
 
 
 def main() -> None:

@@ -71,6 +71,19 @@ def test_records_and_functions_of_datasets_are_trained(found: dict[str, Any]) ->
     assert data["records"] == data["function"] == data["expected"]
 
 
+def test_a_run_trains_although_executors_do_not_reach_the_notebook(found: dict[str, Any]) -> None:
+    """Its server is in a Spark task, so the notebook follows, commands, stops and continues it."""
+    followed = found["deployed"]
+    assert followed["address"] == ""
+    assert followed["states"] == ["stopped", "finished"]
+    assert followed["samples"] == [followed["expected"]] * 2
+    assert 0 < followed["stopped"] == followed["told"] < followed["expected"]
+    assert followed["refused"].startswith("sync: expected")
+    assert (followed["rate"], followed["moved"]) == (0.25, True)
+    assert {"chaos", "pause", "set", "unpause", "stop"} <= set(followed["commands"])
+    assert followed["accuracy"] == pytest.approx(followed["model"])
+
+
 def test_the_client_has_no_jvm_and_leaves_no_thread(found: dict[str, Any]) -> None:
     assert not found["jvm"]
     assert found["threads"] == []

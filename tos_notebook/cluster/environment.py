@@ -11,7 +11,19 @@ from weakref import WeakKeyDictionary
 from .._version import __version__
 from ..errors import ClusterUnreachable, ConnectError, WorkerEnvironment
 from .calls import java_errors, java_text, reason
-from .executors import contact_host, contact_port, is_local, setting, slots, task_cores
+from .executors import (
+    AUTO,
+    CLIENT,
+    CLUSTER,
+    DEPLOY_MODE,
+    contact_host,
+    contact_port,
+    deploy_mode,
+    is_local,
+    setting,
+    slots,
+    task_cores,
+)
 from .patience import check_cores, patiently
 from .reach import ReachabilityProbe, make_probe
 from .shipping import ship_package
@@ -53,9 +65,30 @@ _probed: WeakKeyDictionary[SparkContext, set[tuple[str, int]]] = WeakKeyDictiona
 """By context: the addresses of this process that its executors were found to reach."""
 
 
+_apart: WeakKeyDictionary[SparkContext, dict[tuple[str, int], str]] = WeakKeyDictionary()
+"""By context: for an address of this process, how executors do not reach it, if so."""
+
+
 def is_probed(sc: SparkContext, server: tuple[str, int]) -> bool:
     """Whether `warm_up` has succeeded for a context and an address."""
+    if deploy_mode(sc) == CLIENT and _apart.get(sc, {}).get(server):
+        return False
     return server in _probed.get(sc, ())
+
+
+def why_deployed(sc: SparkContext, server: tuple[str, int]) -> str:
+    """Say why the server of a run is to be in a Spark task; nothing if it is to be here.
+
+    Parameters
+    ----------
+    sc : SparkContext
+    server : (str, int)
+        As for `is_probed`; what `warm_up` has found of it counts.
+    """
+    mode = deploy_mode(sc)
+    if mode == CLUSTER:
+        return f"{DEPLOY_MODE} is {CLUSTER}"
+    return _apart.get(sc, {}).get(server, "") if mode == AUTO else ""
 
 
 def warm_up(
@@ -94,15 +127,25 @@ def warm_up(
         The job failed for another reason.
     """
     address = server or (contact_host(sc), contact_port(sc))
-    with _reachability(sc, address) as reach:
+    deployed = deploy_mode(sc) == CLUSTER
+    with nullcontext() if deployed else _reachability(sc, address) as reach:
         found = _probe_all(sc, timeout, reach)
         if any(PACKAGE in report["missing"] for report in found):
             ship_package(sc)
             found = _probe_all(sc, timeout, reach)
     memory = setting(sc, "spark.executor.pyspark.memory", "") or None
+    if deploy_mode(sc) == AUTO:
+        # The server of a run can be elsewhere.
+        _apart.setdefault(sc, {})[address] = _unreached(found)
+        found = [{**report, "unreached": ""} for report in found]
     check_reports(found, {PACKAGE: __version__, **driver_packages()}, memory)
     _probed.setdefault(sc, set()).add(address)
     return found
+
+
+def _unreached(reports: Sequence[dict[str, Any]]) -> str:
+    lost = [report["unreached"] for report in reports if report["unreached"]]
+    return f"Executors do not reach this machine at {lost[0]}" if lost else ""
 
 
 def _reachability(

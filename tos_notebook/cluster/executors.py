@@ -13,7 +13,7 @@ from .backend import backend_of
 from .calls import within
 from .jvm_backend import DRIVER, local_master
 from .reach import listening_host
-from .remote.context import latest
+from .remote.context import RemoteContext, latest
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -25,6 +25,11 @@ UNKNOWN = "?"
 SERVER_HOST, SERVER_PORT = "spark.tos.server.host", "spark.tos.server.port"
 SERVER_TLS = "spark.tos.server.tls"
 """Where executors are to find the parameter server; for ``spark-defaults.conf`` or ``config``."""
+
+DEPLOY_MODE = "spark.tos.server.deployMode"
+"""Where a run's server is over Spark Connect; the words are those of ``spark-submit``."""
+
+AUTO, CLIENT, CLUSTER = "auto", "client", "cluster"
 
 WORKER_PORT = "spark.tos.worker.port"
 """A port, or a range of them, on which a worker may listen for others."""
@@ -258,6 +263,28 @@ def in_clear(sc: SparkContext) -> str:
     wanted = "spark.authenticate", "spark.network.crypto.enabled", "spark.ssl.rpc.enabled"
     authenticated, *encrypted = (setting(sc, name, "false").lower() == "true" for name in wanted)
     return "" if authenticated and any(encrypted) else CLEAR.format(master=sc.master)
+
+
+def deploy_mode(sc: SparkContext) -> str:
+    """Return where the server of a run is to be, ``spark.tos.server.deployMode``.
+
+    Returns
+    -------
+    str
+        ``client`` for this process, ``cluster`` for a Spark task, and ``auto`` for a task where
+        executors do not reach this process. Where this process is Spark's driver it has it.
+
+    Raises
+    ------
+    ConfigError
+        The setting is something else.
+    """
+    if not isinstance(sc, RemoteContext) or sc.taken:
+        return CLIENT
+    value = setting(sc, DEPLOY_MODE, AUTO).strip().lower()
+    if value not in (AUTO, CLIENT, CLUSTER):
+        raise ConfigError(f"{DEPLOY_MODE}: expected {AUTO}, {CLIENT} or {CLUSTER}, got {value!r}.")
+    return value
 
 
 def stored_limit(sc: SparkContext) -> int:

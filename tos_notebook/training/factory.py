@@ -67,6 +67,18 @@ watchers: list[Callable[[Run], object]] = []
 _numbers = itertools.count(1)
 
 
+def next_number() -> int:
+    """Return the number of the next run of this process, from 1."""
+    return next(_numbers)
+
+
+def remember(run: Run) -> None:
+    """Let this process know of a run that is about to begin."""
+    _runs[:] = [*(known for known in _runs if known() is not None), weakref.ref(run)]
+    for watch in watchers:
+        watch(run)
+
+
 def new_run_id() -> str:
     """Return an id that no other run has, and that sorts by time: UTC, to the second."""
     return f"run-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{secrets.token_hex(3)}"
@@ -163,9 +175,7 @@ class RunFactory:
         if request.resumed is not None:
             self._compare(check_content, source, request.resumed.checkpoint)
         run = self._make(request, source, on_end)
-        _runs[:] = [*(known for known in _runs if known() is not None), weakref.ref(run)]
-        for watch in watchers:
-            watch(run)
+        remember(run)
         return run
 
     def _compare(
@@ -226,7 +236,7 @@ class RunFactory:
         self.server.serve(training)
         swept: list[Strategy] = [self.options.strategy]
         # Only here: a run that is refused takes no number.
-        number = next(_numbers)
+        number = next_number()
         parts = RunParts(
             number,
             self.sc,

@@ -13,8 +13,11 @@ from ..blocks.source import DataSource
 from ..cluster.asking import Asking
 from ..cluster.backend import spark_context
 from ..cluster.calls import announced
+from ..cluster.environment import why_deployed
+from ..cluster.executors import contact_host, contact_port
 from ..cluster.given import given_spark
 from ..cluster.jobs import spoken
+from ..cluster.remote.context import RemoteContext
 from ..common.checks import at_least_one
 from ..data.chosen import chosen, like
 from ..data.source import as_source
@@ -33,9 +36,11 @@ from .checkpoint.contents import SESSION, Checkpoint, Origin
 from .checkpoint.data import check_same, first_layout, read_data
 from .checkpoint.folder import Claim, Folder
 from .checkpoint.writer import CheckpointWriter
+from .deployed.launch import deploy
+from .deployed.request import Request, options_for_task, packed_model
 from .fitting import require_apart, require_dealt
 from .found import Found, find
-from .launching import observers_of, refuse_without_state, split_off
+from .launching import observers_of, probe, refuse_without_state, split_off
 from .left_out import held_out_rows, left_out
 from .options import (
     AUTO,
@@ -136,6 +141,11 @@ def resume(
         at_least_one("shards", shards)
     spark = given_spark(spark)
     sc = spark_context(spark)
+    place = server_host or contact_host(sc), server_port or contact_port(sc)
+    if isinstance(sc, RemoteContext):
+        probe(sc, *place)
+    if why := why_deployed(sc, place):
+        return _deployed(sc, why, uri, data, program, {**given, "shards": shards})
     ask, files = factory.asking(sc), f"the files in {uri}"
     # Keras keeps what it makes a model with for each thread.
     captured = None if program is None else capture(program)
@@ -153,6 +163,25 @@ def resume(
     except BaseException:
         session.close()
         raise
+    if call.verbose and has_view():
+        run.show()
+    return wait_or_stop(run) if call.wait else run
+
+
+def _deployed(
+    sc: Any, why: str, uri: str, data: Any, program: Any, given: Mapping[str, Any]
+) -> Run:
+    """Continue with the server in a Spark task."""
+    if program is None:
+        raise ConfigError(
+            "program: expected the run's Keras model, since the server is in a Spark task and the "
+            "parameters are to come back; got none. Give it: tos.resume(uri, program=model)."
+        )
+    call = pick(CallOptions, given)
+    captured = capture(program)
+    options = options_for_task(given)
+    request = Request(packed_model(captured), data, {}, options, uri)
+    run = deploy(sc, captured, request, _beside(given).sinks, why)
     if call.verbose and has_view():
         run.show()
     return wait_or_stop(run) if call.wait else run

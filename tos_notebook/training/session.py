@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -13,6 +13,7 @@ from typing import Any
 from ..blocks.source import DataSource
 from ..cluster.backend import spark_context
 from ..cluster.calls import announced
+from ..cluster.environment import why_deployed
 from ..cluster.executors import contact_host, contact_port, encrypts_loopback
 from ..cluster.files import temporary_directory
 from ..cluster.given import given_spark
@@ -27,8 +28,11 @@ from ..data.chosen import chosen, like
 from ..errors import CaptureError, InvalidTransition, SessionClosed, TosError
 from ..program.capture import capture
 from ..program.export.base import Program
+from ..telemetry.bus import Sink
 from ..transport.auth import new_secret
 from .checkpoint.writer import CheckpointWriter
+from .deployed.launch import deploy
+from .deployed.request import Request, options_for_task, packed_model
 from .factory import RunFactory, asking, runs
 from .launching import (
     captured,
@@ -137,11 +141,22 @@ class TrainingSession:
         port = contact_port(sc) if given.server_port is None else given.server_port
         look = probe(sc, self._host, port)
         self._directory = given.checkpoint_dir
+        self._sc = sc
+        self._run: Run | None = None
+        self._closed = False
+        # Whether the session is over when its run is.
+        self._only = False
+        self._lock = threading.Lock()
+        atexit.register(self.close)
+        self._known: RunFactory | None = None
+        self._server: RunServer | None = None
+        self._deployed = why_deployed(sc, (self._host, port))
+        if self._deployed:
+            return
         storage = open_published(sc, given.checkpoint_dir or temporary_directory(sc))
         self._files = storage.uri
         secret = new_secret()
         self._server = RunServer(secret, listening_host(self._host), port, encrypts_loopback(sc))
-        self._sc = sc
         self._made = partial(
             RunFactory,
             sc,
@@ -154,12 +169,6 @@ class TrainingSession:
             look=look,
         )
         self._known = None if known is None else self._made(known)
-        self._run: Run | None = None
-        self._closed = False
-        # Whether the session is over when its run is.
-        self._only = False
-        self._lock = threading.Lock()
-        atexit.register(self.close)
 
     @property
     def combiner(self) -> Any:
@@ -190,14 +199,15 @@ class TrainingSession:
         CaptureError
             The model has no weights before its first run.
         """
-        return self._factory.program
+        return self._base if self._deployed and self._base is not None else self._factory.program
 
     def _build(self, data: Any) -> None:
         """Make the model's weights, and capture it, if that is still to be done."""
-        if self._known is None:
+        if self._base is None:
             look = partial(build, self._unbuilt, self._sc, data)
             self._ask("the first rows of the data", look)
             self._base = capture(self._unbuilt)
+        if self._known is None and not self._deployed:
             self._known = self._made(captured(self._base, self._options))
 
     def _factory_for(self, options: CheckedOptions, call: CallOptions) -> RunFactory:
@@ -218,7 +228,9 @@ class TrainingSession:
 
     @property
     def address(self) -> str:
-        """Where executors reach the parameter server, as host:port."""
+        """Where executors reach the parameter server, as host:port; nothing if a task has it."""
+        if self._server is None:
+            return ""
         return f"{self._host}:{self._server.address.port}"
 
     @names_as_typed
@@ -266,8 +278,32 @@ class TrainingSession:
         session = for_one_run(self._asked, subset(SessionOptions, vars(given)))
         data = partial(chosen, given.data, call.features, call.label)
         with self._ask.patiently() if call.wait else nullcontext():
-            run = self._start(data, session, options, beside, call)
+            if self._deployed:
+                run = self._deploy(data, vars(given), sinks)
+            else:
+                run = self._start(data, session, options, beside, call)
         return wait_or_stop(run) if call.wait else run
+
+    def _deploy(
+        self, choose: Callable[[], Any], given: Mapping[str, Any], sinks: Sequence[Sink]
+    ) -> Run:
+        """Begin to train, with the server in a Spark task; all that is given is in range."""
+        options = options_for_task(given)
+        with self._lock, spoken():
+            self._refuse_another()
+            data = choose()
+            self._build(data)
+            assert self._base is not None
+            asked = vars(self._asked) | {"checkpoint_dir": self._directory}
+            request = Request(packed_model(self._base), given["data"], asked, options)
+            self._run = deploy(self._sc, self._base, request, sinks, self._deployed, self._on_end)
+            return self._run
+
+    def _refuse_another(self) -> None:
+        if self._closed:
+            raise SessionClosed("This session was closed; create another TrainingSession.")
+        if self._run is not None:
+            refuse_if_active(self._run)
 
     def _start(
         self,
@@ -286,10 +322,7 @@ class TrainingSession:
             refuse_without_checkpoints(options)
         files = call.checkpoint_dir or self._files
         with self._lock, spoken(), announced(f"Spark, the data, or the files in {files}"):
-            if self._closed:
-                raise SessionClosed("This session was closed; create another TrainingSession.")
-            if self._run is not None:
-                refuse_if_active(self._run)
+            self._refuse_another()
             data = choose()
             self._build(data)
             factory = self._factory_for(session, call)
@@ -345,6 +378,10 @@ class TrainingSession:
         if self._only:
             self._closed = True
             atexit.unregister(self.close)
+            self._close_server()
+
+    def _close_server(self) -> None:
+        if self._server is not None:
             self._server.close()
 
     def close(self) -> None:
@@ -358,7 +395,7 @@ class TrainingSession:
             if self._run is not None and self._run.active:
                 self._stop(self._run)
         finally:
-            self._server.close()
+            self._close_server()
 
     @staticmethod
     def _stop(run: Run) -> None:
@@ -377,7 +414,8 @@ class TrainingSession:
         self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else f"serving at {self.address}"
+        state = f"serving at {self.address}" if self._server else "its server is in a Spark task"
+        state = "closed" if self._closed else state
         rule = self._options.strategy if self.combiner is None else self.combiner
         what = self._unbuilt if self._known is None else self.program
         return f"<TrainingSession {state}: {what!r}, {rule!r}>"

@@ -48,6 +48,11 @@ class RemoteContext:
     Parameters
     ----------
     session : pyspark.sql.connect.session.SparkSession
+
+    Attributes
+    ----------
+    taken : int
+        How many slots this process itself holds: 1 in a Spark task, which has the run's server.
     """
 
     def __init__(self, session: Any) -> None:
@@ -58,6 +63,7 @@ class RemoteContext:
         self.master = f"sc://{channel.endpoint}"
         self.uiWebUrl = None
         self.shipped = False
+        self.taken = 0
         self._local = threading.local()
         self._lock = threading.Lock()
         self._running: Counter[str] = Counter()
@@ -264,7 +270,7 @@ class RemoteContext:
 
         numbers = self.session.range(0, 1 << 16).select(functions.spark_partition_id().alias("p"))
         cores = int(numbers.agg(functions.max("p")).first()[0]) + 1
-        return max(1, cores // int(self.setting("spark.task.cpus", "1")))
+        return max(1, cores // int(self.setting("spark.task.cpus", "1")) - self.taken)
 
     def registered(self) -> int:
         """See `Backend.registered`; nobody knows."""

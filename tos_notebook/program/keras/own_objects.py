@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from inspect import signature
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -45,6 +46,30 @@ def own_objects(model: Any) -> dict[str, Any]:
     return found
 
 
+def own_kinds(model: Any) -> dict[str, Any]:
+    """Return the classes and functions that `own_objects` stands for, by name.
+
+    Raises
+    ------
+    CaptureError
+        A lambda, which cannot be made again.
+    """
+    found = own_objects(model)
+    return {name: v.kind if isinstance(v, Again) else v for name, v in found.items()}
+
+
+def loaded(path: Path, own: Mapping[str, Any]) -> Any:
+    """Return the model of a ``.keras`` file that another process of the same user has written.
+
+    Parameters
+    ----------
+    path : Path
+    own : mapping of str
+        What `own_kinds` returned of it.
+    """
+    return keras.saving.load_model(path, custom_objects=dict(own), safe_mode=False)
+
+
 def _held(model: Any) -> Iterator[Any]:
     config = getattr(getattr(model, "_compile_config", None), "config", {})
     given = [part for value in config.values() for part in keras.tree.flatten(value)]
@@ -68,6 +93,11 @@ class Again:
 
     def __init__(self, original: Any) -> None:
         self._original = original
+
+    @property
+    def kind(self) -> type:
+        """The class."""
+        return type(self._original)
 
     def from_config(self, config: Mapping[str, Any]) -> Any:
         """Return another one.

@@ -112,6 +112,17 @@ class KerasProgram(Program):
         self._measuring = Measuring(model, self._fields.batch)
 
     @property
+    def captured(self) -> Mapping[str, Any]:
+        """The options of `tos_notebook.capture` that it was made with."""
+        labels, weights = self._captured
+        return {
+            "labels": labels,
+            "weights": weights,
+            "class_weight": self._class_weight,
+            "preprocess": self._preprocess,
+        }
+
+    @property
     def feeds(self) -> tuple[FeedSpec, ...]:  # type: ignore[override]
         """See `Program.feeds`."""
         return self._fields.all

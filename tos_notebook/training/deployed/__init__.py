@@ -1,0 +1,1 @@
+"""A run whose server is in a Spark task, and what follows it from the notebook."""

@@ -1,0 +1,246 @@
+"""The driver's half of a run, in a Spark task: it trains, and answers the notebook's letters."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ...cluster.remote.joining import Way, is_repeated, join, leave, unpacked
+from ...cluster.remote.mailbox import LARGEST, Mailbox
+from ...cluster.remote.tasks import Sent
+from ...common.threads import in_thread
+from ...errors import ConfigError, TosError
+from ...events import Event
+from ...steering.source import commands_from
+from ..resume import resume
+from ..run import Run
+from ..session import train_once
+from .letters import DOWN, EVENTS, PART, UP, Answer, Asked, Call, Told, plain, read, said, written
+from .request import Request, loaded
+
+logger = logging.getLogger(__name__)
+
+BEAT = 0.25
+"""Seconds between two looks for letters."""
+
+ALONE = 120.0
+"""Seconds without a letter after which the run stops, and keeps its last checkpoint."""
+
+METHODS = (
+    *("pause", "unpause", "stop", "repartition", "swap_combiner", "swap_strategy", "set", "chaos"),
+    *("parameters", "forget"),
+)
+"""What the notebook may call."""
+
+
+def drive(way: Way, sent: Sent) -> Iterator[bytes]:
+    """Train a run; yield its last parameters when it has ended.
+
+    Parameters
+    ----------
+    way : Way
+        To the notebook's session.
+    sent : Sent
+        A packed `Request`; it has come with the task's function.
+    """
+    if is_repeated():
+        raise TosError("The Spark task with the run's server was lost. It is not started again.")
+    context = join(way)
+    # This task holds one of Spark's slots.
+    context.taken = 1
+    mail = way.mail(context.session)
+    try:
+        outbox = Outbox()
+        try:
+            run = _begun(context, unpacked(sent.value, context.session), outbox)
+        except Exception as error:
+            if not isinstance(error, TosError):
+                logger.exception("The run does not begin in this task.")
+            mail.put(DOWN, written(Told(0, 0, answers=(said(0, error),))))
+            return
+        try:
+            Served(run, mail, outbox).until_end()
+        finally:
+            if run.active:
+                run.stop(reason="the Spark task with its server has ended")
+        buffer = run.parts.training.parameters.read()[0]
+        for start in range(0, len(buffer), LARGEST):
+            yield buffer[start : start + LARGEST].tobytes()
+    finally:
+        leave(context.session)
+
+
+def _begun(context: Any, request: Request, outbox: Outbox) -> Run:
+    program = loaded(request.model)
+    place = {"server_host": context.driver_host()}
+    options = {**request.options, "sinks": [outbox]}
+    if request.uri is None:
+        session = {**request.session, **place}
+        return train_once(context.session, program, session, request.data, options)
+    return resume(
+        request.uri, request.data, spark=context.session, program=program, **place, **options
+    )
+
+
+class Outbox:
+    """A sink that keeps events until the notebook has them."""
+
+    def __init__(self) -> None:
+        self._first = 0
+        self._waiting: list[tuple[Event, int]] = []
+        self._lock = threading.Lock()
+
+    def __call__(self, event: Event) -> None:
+        """Keep one more, unless no letter could hold it."""
+        size = len(repr(plain(event)))
+        if size <= EVENTS:
+            with self._lock:
+                self._waiting.append((event, size))
+
+    def take(self, seen: int) -> tuple[int, tuple[Event, ...], bool]:
+        """Forget what was seen; return the number of the next event, a letter's, and if more wait.
+
+        Parameters
+        ----------
+        seen : int
+            How many events have come.
+        """
+        with self._lock:
+            gone = min(max(0, seen - self._first), len(self._waiting))
+            del self._waiting[:gone]
+            self._first += gone
+            count = size = 0
+            for _, own in self._waiting:
+                if size + own > EVENTS:
+                    break
+                size, count = size + own, count + 1
+            events = tuple(event for event, _ in self._waiting[:count])
+            return self._first, events, count < len(self._waiting)
+
+
+class Served:
+    """Answers the notebook's letters until the run has ended, and all is told.
+
+    Parameters
+    ----------
+    run : Run
+    mail : Mailbox
+    outbox : Outbox
+    alone : float
+        Seconds without a letter after which the run stops.
+    """
+
+    def __init__(self, run: Run, mail: Mailbox, outbox: Outbox, alone: float = ALONE) -> None:
+        self._run, self._mail, self._outbox, self._alone = run, mail, outbox, alone
+        self._asked = Asked(-1, 0)
+        self._heard = time.monotonic()
+        self._answers: dict[int, Answer] = {}
+        self._begun = 0
+        self._parts = 0
+        self._beat = 0
+
+    def until_end(self) -> None:
+        """Return when the notebook has all events, or is gone."""
+        left = False
+        while self._look():
+            if self._silent and not left:
+                left = True
+                self._stop(f"the notebook has not asked for {self._alone:g} s")
+            threading.Event().wait(BEAT)
+
+    @property
+    def _silent(self) -> bool:
+        return time.monotonic() - self._heard > self._alone
+
+    def _look(self) -> bool:
+        """Read a letter and write one; return whether others may come."""
+        content = self._mail.get(UP)
+        if content is not None:
+            asked: Asked = read(content, Asked)
+            if asked.beat != self._asked.beat:
+                self._heard = time.monotonic()
+            self._asked = asked
+        for call in self._asked.calls:
+            if call.number > self._begun:
+                self._begun = call.number
+                in_thread("tos-call", lambda call=call: self._make(call))
+        # Asked before: what is told after the end is nothing.
+        ended = not self._run.active
+        first, events, more = self._outbox.take(self._asked.seen)
+        numbers = [call.number for call in self._asked.calls]
+        answers = tuple(self._answers[n] for n in numbers if n in self._answers)
+        self._beat += 1
+        facts = facts_of(self._run, ended)
+        told = Told(self._beat, first, events, more, answers, facts)
+        self._mail.put(DOWN, written(told))
+        if ended and self._silent:
+            return False
+        # The last letter was read, too: its events were seen.
+        return not (ended and not events and self._asked.beat > 0)
+
+    def _make(self, call: Call) -> None:
+        try:
+            with commands_from(call.source):
+                answer = Answer(call.number, self._result(call))
+        except Exception as error:
+            answer = said(call.number, error)
+        self._answers[call.number] = answer
+
+    def _result(self, call: Call) -> Any:
+        if call.method not in METHODS:
+            raise ConfigError(f"Expected one of {', '.join(METHODS)}; got {call.method!r}.")
+        given = dict(call.arguments)
+        if call.method == "parameters":
+            return self._write_parameters()
+        if call.method == "forget":
+            return self._forget()
+        if call.method == "chaos":
+            return self._run.chaos(*given["rules"])
+        if call.method == "stop":
+            # It is awaited by the notebook, which sees the end.
+            return self._stop(given.get("reason"))
+        result = getattr(self._run, call.method)(**given)
+        return result if isinstance(result, str) else None
+
+    def _stop(self, reason: str | None) -> None:
+        if self._run.state in ("finished", "stopped", "failed"):
+            return
+        in_thread("tos-stopping", lambda: self._run.stop(reason=reason))
+
+    def _write_parameters(self) -> tuple[int, int]:
+        self._forget()
+        buffer, version = self._run.parts.training.parameters.read()
+        for start in range(0, len(buffer), LARGEST):
+            self._mail.put(f"{PART}{self._parts}", buffer[start : start + LARGEST].tobytes())
+            self._parts += 1
+        return self._parts, version
+
+    def _forget(self) -> None:
+        for number in range(self._parts):
+            self._mail.drop(f"{PART}{number}")
+        self._parts = 0
+
+
+def facts_of(run: Run, ended: bool) -> Mapping[str, Any]:
+    """Return what a notebook shows of a run beside its events."""
+    error = run.parts.training.error
+    return {
+        "run_id": run.run_id,
+        "uri": run.uri,
+        "ended": ended,
+        "state": run.state,
+        "error": None if error is None else said(0, error),
+        "status": run.status,
+        "settings": run.settings,
+        "stalls": run.stalls,
+        "skipped": run.skipped,
+        "shards": run.shards,
+        "commands": tuple(map(str, run.commands)),
+        "validates": run.validates,
+        "progress": run.lifecycle.progress,
+        "workers": run.lifecycle.workers,
+        "slots": run.slots,
+    }

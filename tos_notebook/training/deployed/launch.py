@@ -1,0 +1,153 @@
+"""Start a run whose server is in a Spark task, and follow it from here."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ...cluster.calls import announced
+from ...cluster.jobs import cancel, job_error
+from ...cluster.remote.context import RemoteContext
+from ...cluster.remote.joining import Way, packed, way_to
+from ...cluster.remote.mailbox import Mailbox
+from ...cluster.remote.tasks import Sent
+from ...common.threads import in_thread
+from ...errors import ConfigError
+from ...telemetry.bus import EventBus, Sink
+from ...telemetry.history import History
+from .. import factory
+from .follower import Follower
+from .letters import DOWN, UP
+from .request import Request
+from .run import Center, DeployedRun, Parts, Training
+
+if TYPE_CHECKING:
+    from ...program.export.base import Program
+
+START = 240.0
+"""Seconds for a task to start a run: it may have to import TensorFlow, and to look at the data."""
+
+SLOTS = 2
+"""That a deployed run needs: one for its server, and one for a worker."""
+
+
+def deploy(
+    sc: RemoteContext,
+    program: Program,
+    request: Request,
+    sinks: Sequence[Sink],
+    why: str,
+    on_end: Callable[[], None] = lambda: None,
+) -> DeployedRun:
+    """Start a run in a Spark task; return when it has begun there.
+
+    Parameters
+    ----------
+    sc : RemoteContext
+    program : Program
+        The run's, in this process: it gets the parameters.
+    request : Request
+    sinks : sequence of callable
+        Take the run's events here.
+    why : str
+        Why the server is not in this process.
+    on_end : callable
+        Called when the run has ended.
+
+    Raises
+    ------
+    ConfigError
+        Spark has one slot only.
+    TosError
+        What has refused the run.
+    """
+    count = sc.slots()
+    if count < SLOTS:
+        raise ConfigError(
+            f"Expected a cluster that runs {SLOTS} tasks at once or more, since the run's server "
+            f"takes one of them; got {count}."
+        )
+    name, greeting = f"tos_{secrets.token_hex(8)}", secrets.token_bytes(16)
+    way = way_to(sc, name, greeting)
+    mail = way.mail(sc.session)
+    sys.stderr.write(f"{why}: the server runs in a Spark task, and this notebook follows it.\n")
+    job = in_thread(f"tos-deployed-{name}", partial(_task, sc, name, way, packed(request)))
+    follower = Follower(mail, job)
+    try:
+        with announced("a Spark task to start the run's server"):
+            follower.begun(START)
+    except BaseException:
+        cancel(sc, name)
+        _forget(mail)
+        raise
+    center = Center(program.layout, follower)
+    run_id = str(follower.facts["run_id"])
+    parts = Parts(
+        factory.next_number(),
+        sc,
+        program,
+        Training(center, follower),
+        EventBus([history := History()], sinks),
+        history,
+        run_id,
+        request.options.get("name"),
+        partial(_end, sc, name, run_id, job, mail, on_end),
+    )
+    run = DeployedRun(parts)
+    factory.remember(run)
+    follower.begin(run_id, run.lifecycle.publish, run.lifecycle.finish)
+    return run
+
+
+def _task(sc: RemoteContext, name: str, way: Way, request: bytes) -> list[bytes]:
+    """Run the task to its end; return the last parameters, in parts."""
+    sc.setJobGroup(name, "the server of a run")
+    try:
+        found: list[bytes] = (
+            sc.parallelize([0], 1)
+            .mapPartitionsWithIndex(_driving(way, sc.broadcast(request)))
+            .collect()
+        )
+    except Exception as error:
+        raise job_error(error) from None
+    return found
+
+
+def _driving(way: Way, sent: Sent) -> Callable[[int, Iterable[Any]], Iterator[bytes]]:
+    """Return what the task does; a closure, because it is pickled by value."""
+
+    def run(partition: int, numbers: Iterable[Any]) -> Iterator[bytes]:
+        import importlib
+
+        for _ in numbers:
+            pass
+        drive = importlib.import_module("tos_notebook.training.deployed.driver").drive
+        found: Iterator[bytes] = drive(way, sent)
+        return found
+
+    return run
+
+
+def _end(
+    sc: RemoteContext,
+    name: str,
+    run_id: str,
+    job: Future[list[bytes]],
+    mail: Mailbox,
+    on_end: Callable[[], None],
+) -> None:
+    if not job.done() or job.exception() is not None:
+        # The jobs of its workers belong to the same session.
+        cancel(sc, name)
+        sc.session.interruptTag(run_id)
+    _forget(mail)
+    on_end()
+
+
+def _forget(mail: Mailbox) -> None:
+    for letter in (UP, DOWN, "greeting"):
+        mail.drop(letter)
