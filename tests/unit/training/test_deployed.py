@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import math
+import threading
 from concurrent.futures import Future
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -30,7 +32,7 @@ from tos_notebook.errors import (
 from tos_notebook.events import Event, StateChanged, Validated, WeightsMeasured
 from tos_notebook.steering.links import LinkRate, LinkRates
 from tos_notebook.steering.status import CheckpointStatus, RunStatus
-from tos_notebook.training.deployed.driver import Outbox
+from tos_notebook.training.deployed.driver import Outbox, Served
 from tos_notebook.training.deployed.follower import Follower, joined
 from tos_notebook.training.deployed.letters import (
     DOWN,
@@ -234,3 +236,65 @@ def test_parameters_of_another_length_are_refused() -> None:
     assert joined([b"ab", b"cd"], 4) is not None
     with pytest.raises(RemoteProtocolError, match="4 bytes of parameters, got 3"):
         joined([b"abc"], 4)
+
+
+class Trained:
+    """A run, as the task with its server sees it."""
+
+    def __init__(self) -> None:
+        self.active, self.state, self.uri, self.run_id = True, "running", None, "r"
+        self.stopped = threading.Event()
+        self.status = self.settings = None
+        self.stalls = self.skipped = self.shards = self.commands = ()
+        self.validates, self.slots = False, 1
+        training = SimpleNamespace(error=None)
+        self.parts = SimpleNamespace(training=training)
+        self.lifecycle = SimpleNamespace(progress=None, workers=0)
+        self.asked: list[Any] = []
+
+    def stop(self, reason: str | None = None) -> None:
+        self.reason, self.active, self.state = reason, False, "stopped"
+        self.stopped.set()
+
+    def set(self, **settings: Any) -> None:
+        self.asked.append(settings)
+
+
+def test_a_run_whose_notebook_is_gone_stops() -> None:
+    run: Any = Trained()
+    Served(run, Mailbox(Views(), "tos_1"), Outbox(), alone=0.0).until_end()
+    assert run.stopped.wait(10)
+    assert run.reason == "the notebook has not asked for 0 s"
+
+
+def test_each_call_is_made_once_and_others_than_commands_are_refused() -> None:
+    run: Any = Trained()
+    mail = Mailbox(Views(), "tos_1")
+    calls = (
+        Call(1, "set", {"sync": "bsp"}, "Python"),
+        Call(2, "__class__", {}, "Python"),
+        Call(3, "add_sink", {"sink": "x"}, "Python"),
+    )
+    served = Served(run, mail, Outbox())
+    answers: dict[int, Answer] = {}
+    beat = 0
+    while len(answers) < len(calls):
+        beat += 1
+        mail.put(UP, written(Asked(beat, 0, calls)))
+        assert served.look()
+        told = read(mail.get(DOWN) or b"", Told)
+        answers |= {answer.number: answer for answer in told.answers}
+    assert run.asked == [{"sync": "bsp"}]
+    assert answers[1].error == ""
+    assert answers[2].error == answers[3].error == "ConfigError"
+    run.stop()
+    mail.put(UP, written(Asked(beat + 1, 0)))
+    assert not served.look()
+
+
+def test_a_malformed_letter_ends_the_task_with_a_named_error() -> None:
+    mail = Mailbox(Views(), "tos_1")
+    mail.put(UP, b"cos\nsystem\n(S'true'\ntR.")
+    run: Any = Trained()
+    with pytest.raises(RemoteProtocolError, match="Asked in JSON"):
+        Served(run, mail, Outbox()).look()

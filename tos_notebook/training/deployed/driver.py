@@ -145,7 +145,7 @@ class Served:
     def until_end(self) -> None:
         """Return when the notebook has all events, or is gone."""
         left = False
-        while self._look():
+        while self.look():
             if self._silent and not left:
                 left = True
                 self._stop(f"the notebook has not asked for {self._alone:g} s")
@@ -155,7 +155,7 @@ class Served:
     def _silent(self) -> bool:
         return time.monotonic() - self._heard > self._alone
 
-    def _look(self) -> bool:
+    def look(self) -> bool:
         """Read a letter and write one; return whether others may come."""
         content = self._mail.get(UP)
         if content is not None:

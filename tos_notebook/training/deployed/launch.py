@@ -65,7 +65,7 @@ def deploy(
     TosError
         What has refused the run.
     """
-    count = sc.slots()
+    count = factory.asking(sc)("Spark's slots", sc.slots)
     if count < SLOTS:
         raise ConfigError(
             f"Expected a cluster that runs {SLOTS} tasks at once or more, since the run's server "

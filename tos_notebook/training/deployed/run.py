@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -19,7 +20,7 @@ from ...events import Event, Stalled, WeightsMeasured
 from ...layout import Layout
 from ...steering.machine import Command
 from ...steering.shards import ShardLoad
-from ...steering.status import Progress, RunStatus
+from ...steering.status import CheckpointStatus, Progress, RunStatus
 from ...telemetry.bus import EventBus
 from ...telemetry.history import History
 from ..results.held_model import HeldModel
@@ -179,6 +180,9 @@ class Following:
                 f"Run {parts.run_id} is still {parts.state} after {timeout} s and continues. Wait "
                 "longer, or stop() it."
             )
+        saved: CheckpointStatus | None = parts.training.follower.facts["status"].checkpoint
+        if saved is not None and saved.error:
+            warnings.warn(f"Run {parts.run_id}: {saved}", RuntimeWarning, stacklevel=3)
         if parts.training.error is not None:
             raise parts.training.error
 
