@@ -131,7 +131,7 @@ def test_only_what_passes_others_words_on_has_none_of_its_own() -> None:
         ("nodes.keeper", "ClusterUnreachable"),
         ("program.export.symbolic", "UnsupportedProgram"),
         ("program.keras.class_weights", "CaptureError"),
-        ("training.lifecycle", "TosError"),
+        ("training.deployed.letters", "TosError"),
         ("testing.combiners", "CombinerCheckFailed"),
         ("testing.strategies", "StrategyCheckFailed"),
         ("widgets.control", "TosError"),

@@ -33,8 +33,6 @@ ANSWER = 60.0
 LAST = 60.0
 """Seconds for the task to return the last parameters once the run has ended."""
 
-LOST = "The Spark task that has the server of run {} was lost ({}). {}"
-
 Ended = Callable[[list[bytes], "TosError | None"], object]
 
 
@@ -161,7 +159,10 @@ class Follower:
             last = self._job.result(LAST)
         except Exception as failed:
             reason = failed if isinstance(failed, TosError) else job_error(failed)
-            error = ConnectError(LOST.format(name, _first_line(reason), self._advice()))
+            error = ConnectError(
+                f"The Spark task that has the server of run {name} was lost "
+                f"({_first_line(reason)}). {self._advice()}"
+            )
         answer = self.facts.get("error")
         if error is None and isinstance(answer, Answer):
             error = raised(answer)

@@ -14,6 +14,7 @@ import numpy as np
 from ...blocks.partitioners import AnyPartitioner
 from ...blocks.skips import Skipped
 from ...chaos.rules import Rule
+from ...cluster.jobs import job_error
 from ...common.arrays import Buffer
 from ...errors import ConfigError, InvalidTransition, RemoteProtocolError, TosError, WaitTimeout
 from ...events import Event, Stalled, WeightsMeasured
@@ -148,7 +149,7 @@ class Following:
             self.parts.bus.close(STOP)
             self.parts.on_end()
         except Exception as failed:
-            training.error = error or TosError(str(failed))
+            training.error = error or job_error(failed)
         finally:
             self._done.set()
 
