@@ -130,7 +130,8 @@ def connect(
     ClusterUnreachable
         The master does not answer, no executor runs a task, or executors do not reach this
         process: ``spark.tos.server.host`` and ``spark.tos.server.port`` in `config` say where
-        they find it.
+        they find it. Over Spark Connect a Spark task then has the server of a run, unless
+        ``spark.tos.server.deployMode`` is ``client``.
     WorkerEnvironment
         The workers' Python lacks packages.
     ConfigError
