@@ -164,12 +164,12 @@ def deployed(spark: Any, folder: Path) -> dict[str, Any]:
     x, y = load_digits(return_X_y=True)
     x, y = (x[:640] / 16).astype(np.float32), y[:640]
     spark.conf.set("spark.tos.server.host", UNREACHABLE)
-    watch, epochs, model = Watch(), 30, classifier()
+    watch, epochs, model = Watch(), 8, classifier()
     options = {"batch_size": 16, "sync_interval": 1, "checkpoint_dir": str(folder / "runs")}
     try:
         with tos.TrainingSession(spark, model, **options) as session:
             address = session.address
-            run = session.start((x, y), epochs=epochs, sinks=[watch], checkpoint_every=40)
+            run = session.start((x, y), epochs=epochs, sinks=[watch], checkpoint_every=10)
             run.chaos(tos.chaos.Pause(0.05, any=2))
             mark = watch.until(MilestoneCommitted, count=4)
             run.pause()

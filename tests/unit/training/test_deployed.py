@@ -150,6 +150,14 @@ def test_an_event_that_no_letter_could_hold_is_left_out() -> None:
     assert outbox.take(0) == (0, (StateChanged(2.0, "running"),), False)
 
 
+def test_what_a_resumed_run_did_before_comes_first() -> None:
+    outbox = Outbox()
+    outbox(StateChanged(3.0, "running"))
+    outbox.begin_with([StateChanged(1.0, "running"), StateChanged(2.0, "stopped")])
+    assert [event.time for event in outbox.take(0)[1]] == [1.0, 2.0, 3.0]
+    assert outbox.past == 2
+
+
 class Task:
     """Plays the Spark task: answers the letters of a follower.
 
@@ -247,7 +255,7 @@ class Trained:
         self.status = self.settings = None
         self.stalls = self.skipped = self.shards = self.commands = ()
         self.validates, self.slots = False, 1
-        training = SimpleNamespace(error=None)
+        training = SimpleNamespace(error=None, run_id="r")
         self.parts = SimpleNamespace(training=training)
         self.lifecycle = SimpleNamespace(progress=None, workers=0)
         self.asked: list[Any] = []

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from ...cluster.remote.joining import Way, is_repeated, join, leave, unpacked
@@ -80,15 +81,24 @@ def _begun(context: Any, request: Request, outbox: Outbox) -> Run:
     if request.uri is None:
         session = {**request.session, **place}
         return train_once(context.session, program, session, request.data, options)
-    return resume(
+    run = resume(
         request.uri, request.data, spark=context.session, program=program, **place, **options
     )
+    outbox.begin_with(run.parts.resumed.past if run.parts.resumed else ())
+    return run
 
 
 class Outbox:
-    """A sink that keeps events until the notebook has them."""
+    """A sink that keeps events until the notebook has them.
+
+    Attributes
+    ----------
+    past : int
+        How many of them are of a resumed run, from before.
+    """
 
     def __init__(self) -> None:
+        self.past = 0
         self._first = 0
         self._waiting: list[tuple[Event, int]] = []
         self._lock = threading.Lock()
@@ -99,6 +109,15 @@ class Outbox:
         if size <= EVENTS:
             with self._lock:
                 self._waiting.append((event, size))
+
+    def begin_with(self, past: Iterable[Event]) -> None:
+        """Put what a resumed run did before in front of all else; before anything is taken."""
+        own = Outbox()
+        for event in past:
+            own(event)
+        with self._lock:
+            self._waiting[:0] = own._waiting
+        self.past = len(own._waiting)
 
     def take(self, seen: int) -> tuple[int, tuple[Event, ...], bool]:
         """Forget what was seen; return the number of the next event, a letter's, and if more wait.
@@ -166,14 +185,14 @@ class Served:
         for call in self._asked.calls:
             if call.number > self._begun:
                 self._begun = call.number
-                in_thread("tos-call", lambda call=call: self._make(call))
+                in_thread("tos-call", partial(self._make, call))
         # Asked before: what is told after the end is nothing.
         ended = not self._run.active
         first, events, more = self._outbox.take(self._asked.seen)
         numbers = [call.number for call in self._asked.calls]
         answers = tuple(self._answers[n] for n in numbers if n in self._answers)
         self._beat += 1
-        facts = facts_of(self._run, ended)
+        facts = {**facts_of(self._run, ended), "past": self._outbox.past}
         told = Told(self._beat, first, events, more, answers, facts)
         self._mail.put(DOWN, written(told))
         if ended and self._silent:
@@ -229,6 +248,7 @@ def facts_of(run: Run, ended: bool) -> Mapping[str, Any]:
     error = run.parts.training.error
     return {
         "run_id": run.run_id,
+        "group": run.parts.training.run_id,
         "uri": run.uri,
         "ended": ended,
         "state": run.state,

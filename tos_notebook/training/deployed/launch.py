@@ -95,7 +95,7 @@ def deploy(
         history,
         run_id,
         request.options.get("name"),
-        partial(_end, sc, name, run_id, job, mail, on_end),
+        partial(_end, sc, (name, str(follower.facts["group"])), job, mail, on_end),
     )
     run = DeployedRun(parts)
     factory.remember(run)
@@ -134,16 +134,15 @@ def _driving(way: Way, sent: Sent) -> Callable[[int, Iterable[Any]], Iterator[by
 
 def _end(
     sc: RemoteContext,
-    name: str,
-    run_id: str,
+    groups: tuple[str, str],
     job: Future[list[bytes]],
     mail: Mailbox,
     on_end: Callable[[], None],
 ) -> None:
     if not job.done() or job.exception() is not None:
-        # The jobs of its workers belong to the same session.
-        cancel(sc, name)
-        sc.session.interruptTag(run_id)
+        cancel(sc, groups[0])
+        # The jobs of its workers, which are another client's of the same session.
+        sc.session.interruptTag(groups[1])
     _forget(mail)
     on_end()
 

@@ -129,13 +129,21 @@ class Following:
         self.model = HeldModel(parts.program, parts.training.parameters)
         self.observers: Sequence[Any] = ()
         self.weights: list[WeightsMeasured] = []
+        self._given = parts.bus.sinks
+        self._published = 0
         self._done = threading.Event()
 
     def publish(self, event: Event) -> None:
-        """Tell the sinks of an event of the run."""
+        """Tell the sinks of an event of the run; of what it did before, not the user's own."""
         if isinstance(event, WeightsMeasured):
             self.weights.append(event)
-        self.parts.bus.publish(event)
+        self._published += 1
+        if self._published > int(self.parts.training.follower.facts["past"]):
+            self.parts.bus.publish(event)
+            return
+        watching = [sink for sink in self.parts.bus.sinks if sink not in self._given]
+        for sink in (self.parts.history, *watching):
+            sink(event)
 
     def finish(self, last: list[bytes], error: TosError | None) -> None:
         """Keep the last parameters, and end."""
