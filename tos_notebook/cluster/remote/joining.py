@@ -18,6 +18,11 @@ from .mailbox import Mailbox
 ANSWER = 10.0
 """Seconds for a server's port to answer a task."""
 
+INSTEAD = (
+    "Or let executors reach this machine: set spark.tos.server.host and spark.tos.server.port."
+)
+"""What helps where a task cannot have the server."""
+
 _GREETING = "greeting"
 
 _MODE = "SPARK_CONNECT_MODE_ENABLED"
@@ -65,7 +70,7 @@ def way_to(context: RemoteContext, mailbox: str, greeting: bytes) -> Way:
     if type(builder).__name__ != "DefaultChannelBuilder":
         raise ConnectError(
             f"Expected a session that sc://host:port has opened, got one by "
-            f"{type(builder).__name__}, which a Spark task cannot open again."
+            f"{type(builder).__name__}, which a Spark task cannot open again. {INSTEAD}"
         )
     own = context.setting("spark.driver.host", "")
     port = int(context.setting("spark.connect.grpc.binding.port", str(PORT))) or PORT
@@ -94,12 +99,15 @@ def join(way: Way) -> RemoteContext:
                 pass
             session = _opened(way, address)
         except Exception as error:
-            failures.append(f"{address} ({type(error).__name__}: {str(error).splitlines()[:1]})")
+            failures.append(
+                f"{address} ({type(error).__name__}: {str(error).partition(chr(10))[0]})"
+            )
             continue
         return context_of_session(session)
     os.environ.pop(_MODE, None)
     raise ClusterUnreachable(
-        f"The Spark task does not reach the Spark Connect server at {', nor at '.join(failures)}."
+        "The Spark task that was to have the run's server does not reach the Spark Connect server "
+        f"at {', nor at '.join(failures)}. {INSTEAD}"
     )
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ...cluster.calls import announced
 from ...cluster.jobs import cancel, job_error
 from ...cluster.remote.context import RemoteContext
-from ...cluster.remote.joining import Way, packed, way_to
+from ...cluster.remote.joining import INSTEAD, Way, packed, way_to
 from ...cluster.remote.mailbox import Mailbox
 from ...cluster.remote.tasks import Sent
 from ...common.threads import in_thread
@@ -65,17 +65,18 @@ def deploy(
     TosError
         What has refused the run.
     """
+    content = _packed(request)
     count = factory.asking(sc)("Spark's slots", sc.slots)
     if count < SLOTS:
         raise ConfigError(
             f"Expected a cluster that runs {SLOTS} tasks at once or more, since the run's server "
-            f"takes one of them; got {count}."
+            f"takes one of them; got {count}. {INSTEAD}"
         )
     name, greeting = f"tos_{secrets.token_hex(8)}", secrets.token_bytes(16)
     way = way_to(sc, name, greeting)
     mail = way.mail(sc.session)
     sys.stderr.write(f"{why}: the server runs in a Spark task, and this notebook follows it.\n")
-    job = in_thread(f"tos-deployed-{name}", partial(_task, sc, name, way, packed(request)))
+    job = in_thread(f"tos-deployed-{name}", partial(_task, sc, name, way, content))
     follower = Follower(mail, job)
     try:
         with announced("a Spark task to start the run's server"):
@@ -101,6 +102,18 @@ def deploy(
     factory.remember(run)
     follower.begin(run_id, run.lifecycle.publish, run.lifecycle.finish)
     return run
+
+
+def _packed(request: Request) -> bytes:
+    try:
+        return packed(request)
+    except Exception as error:
+        what = str(error).partition("\n")[0]
+        raise ConfigError(
+            "data, options: expected what can be copied into a Spark task, which has the run's "
+            f"server; Python says: {what}. Give a function of datasets for a tf.data.Dataset, and "
+            f"names or plain values for objects. {INSTEAD}"
+        ) from None
 
 
 def _task(sc: RemoteContext, name: str, way: Way, request: bytes) -> list[bytes]:

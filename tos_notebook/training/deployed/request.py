@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...cluster.remote.joining import INSTEAD
 from ...common import temporary
 from ...errors import ConfigError, UnsupportedProgram
 
@@ -62,10 +63,10 @@ def packed_model(program: Program) -> Model:
     """
     if program.kind != "keras" or program.model is None:
         raise UnsupportedProgram(
-            f"{PLACE} a run trains compiled Keras models, got {program.summary}."
+            f"{PLACE} a run trains compiled Keras models, got {program.summary}. {INSTEAD}"
         )
     if program.layout.served:
-        raise UnsupportedProgram(f"{PLACE} a run has no served embeddings.")
+        raise UnsupportedProgram(f"{PLACE} a run has no served embeddings. {INSTEAD}")
     from ...program.export.saving import keras_file
     from ...program.keras.own_objects import own_kinds
 
@@ -100,8 +101,7 @@ def options_for_task(given: Mapping[str, Any]) -> Mapping[str, Any]:
         if given.get(name):
             raise ConfigError(
                 f"{name}: expected none, because the server is in a Spark task and {name} {why}. "
-                "Leave it out, or let executors reach this machine: spark.tos.server.host and "
-                "spark.tos.server.port."
+                f"Leave it out. {INSTEAD}"
             )
     stays = ("data", "sinks", "wait", "verbose")
     found = {name: value for name, value in given.items() if name not in stays}

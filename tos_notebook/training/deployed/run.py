@@ -15,6 +15,7 @@ from ...blocks.partitioners import AnyPartitioner
 from ...blocks.skips import Skipped
 from ...chaos.rules import Rule
 from ...cluster.jobs import job_error
+from ...cluster.remote.joining import INSTEAD
 from ...common.arrays import Buffer
 from ...errors import ConfigError, InvalidTransition, RemoteProtocolError, TosError, WaitTimeout
 from ...events import Event, Stalled, WeightsMeasured
@@ -42,7 +43,7 @@ PLAIN = (type(None), bool, int, float, str)
 
 ELSEWHERE = (
     "{}: expected a run whose server is in this process, but that of run {} is in a Spark task. "
-    "Let executors reach this machine: spark.tos.server.host and spark.tos.server.port."
+    f"{INSTEAD}"
 )
 
 
