@@ -35,7 +35,7 @@ describe("chaos", () => {
   it("kills where Spark tries a task again, and offers executors too", () => {
     on.show();
     button("Kill the worker").click();
-    expect(button("Kill the worker").title).toContain("does not try a task again on local[2]");
+    expect(button("Kill the worker").title).toContain("does not retry tasks on local[2]");
     on.show({ master: "local[2,4]" });
     on.find<HTMLSelectElement>('[data-tos="chaos"] select').value = "executor:0";
     button("Kill the worker").click();

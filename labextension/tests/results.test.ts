@@ -32,7 +32,7 @@ it("a run that overfits or diverges says so, and since which learning rate", () 
   });
   const diverging = { kind: "diverging", epoch: null, factor: 31_000 } as const;
   expect(warned(diverging)?.text).toBe("loss 3·10⁴ times its lowest");
-  expect(warned({ ...diverging, factor: null })?.text).toBe("loss is no number");
+  expect(warned({ ...diverging, factor: null })?.text).toBe("loss is not finite");
   const commands = [entered({ command: "set", changes: { learning_rate: "1000" } })];
   expect(warned(diverging, { commands })?.text).toBe(
     "loss 3·10⁴ times its lowest, since learning rate 1000",

@@ -139,7 +139,7 @@ describe("fields", () => {
     on.show({ learning_rate: 0.01 });
     on.type("learning-rate", "1");
     on.apply();
-    expect(on.noteOf("learning-rate")).toBe("100 times the present rate");
+    expect(on.noteOf("learning-rate")).toBe("100 times the current rate");
     expect(on.find('[data-tos="apply"]').textContent).toBe("Apply anyway");
     on.apply();
     expect(on.sent).toEqual([]);

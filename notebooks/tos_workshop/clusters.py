@@ -18,8 +18,8 @@ def memory(made: Callable[[float, int], Any]) -> str:
     expect(made(8, 4) is not None, "It returned None: return the gigabytes.")
     expect(
         np.isclose(made(0, 4), 1),
-        f"With no data at all it gave {made(0, 4):g} GB: TensorFlow itself takes its part, however "
-        "little there is to train on.",
+        f"With no data at all it gave {made(0, 4):g} GB: TensorFlow itself takes its part, even "
+        "if there are few data.",
     )
     expect(
         made(8, 4) < made(8, 2),
@@ -49,8 +49,8 @@ def settings(made: Mapping[str, Any]) -> str:
     expect(
         not {"spark.driver.host", "spark.driver.port"} & given.keys()
         or "spark.tos.server.host" in given,
-        "spark.driver.host and spark.driver.port are Spark's own: the parameter server has an "
-        "address, too.",
+        "spark.driver.host and spark.driver.port are Spark's own: the parameter server has its own "
+        "address.",
     )
     host, port = given.get("spark.tos.server.host"), given.get("spark.tos.server.port")
     expect(host is not None, "Executors would try the container's own address: give another one.")

@@ -54,7 +54,7 @@ def stopping(theirs: Callable[[Sequence[float], int], Any]) -> str:
     expect(
         last != 4,
         "With 1.0, 0.8, 0.9, 0.7 ... and patience 2 this ends at epoch 4: it counts all epochs "
-        "that were no better. Only those in a row count.",
+        "that were not better. Only those in a row count.",
     )
     expect(
         last not in (6, 7),
@@ -110,7 +110,7 @@ def confusion(theirs: Callable[[Any, Any], Any]) -> str:
     )
     expect(
         not np.array_equal(found, counts > 0),
-        "No count is above 1, but some pairs occur often. With table[right, read] += 1 numpy adds "
+        "No count is above 1, but some pairs occur often. With table[right, read] += 1 NumPy adds "
         "to each place once, however often it is named.",
     )
     expect(

@@ -30,8 +30,8 @@ def shards(most: Any) -> str:
         "shard?",
     )
     return (
-        "Each of its three shards may lie across one border between two digits. In the paper's "
-        "MNIST, too, a client with two shards has two digits mostly, and sometimes more."
+        "Each of its three shards may cross one border between two digits. Also in the paper's "
+        "MNIST, a client with two shards has two digits mostly, and sometimes more."
     )
 
 
@@ -49,7 +49,7 @@ def skew(made: Callable[[Any], Any]) -> str:
     apart = float(made(np.diag([10, 10, 10, 10])))
     expect(
         apart <= 1,
-        f"Four partitions with a digit each gave {apart:g}, but no distance is above 1: look "
+        f"Four partitions with a digit each gave {apart:g}, but no distance is above 1. Look "
         "at the factor before the sum, and take the mean over the partitions, not their sum.",
     )
     expect(
@@ -65,7 +65,7 @@ def skew(made: Callable[[Any], Any]) -> str:
     )
     return (
         "0 for one mix everywhere. The nearer to 1, the less a partition's rows say about all. "
-        "Papers on non-IID data report such a number beside their accuracy."
+        "Papers on non-IID data report such a number next to their accuracy."
     )
 
 

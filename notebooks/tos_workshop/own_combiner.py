@@ -114,7 +114,7 @@ def capped(function: Any) -> str:
     )
     expect(
         not np.allclose(moved, np.minimum(UPDATE, 0.1)),
-        "What goes up is limited, what goes down is not.",
+        "Moves up are limited, moves down are not.",
     )
     expect(
         not np.allclose(moved, UPDATE * 0.1 / 0.6),

@@ -31,7 +31,7 @@ def stale(staleness: Any) -> str:
     expect(staleness != 2, "So many workers pushed meanwhile, but a version is made by each push.")
     expect(
         staleness != 4,
-        "A's own push makes a version, too, but only after it was merged; and a pull makes none.",
+        "A's own push also makes a version, but only after it was merged; and a pull makes none.",
     )
     expect(staleness != 6, "A pull changes nothing: count the pushes only.")
     expect(staleness == 3, "Count the versions that were made between A's pull and A's push.")

@@ -60,7 +60,7 @@ def resume(batch: Any) -> str:
         "The worker had computed its eighth milestone, but did the server hear of it?",
     )
     expect(batch not in (7, 8), "That is a number of milestones; each of them is several batches.")
-    expect(batch != 0, "What the server has committed is not trained again.")
+    expect(batch != 0, "Batches that the server has committed are not trained again.")
     expect(
         batch not in (34, 36),
         "Nearly. If 5 batches were done, those from 0 to 4, the next one would be number 5.",
@@ -105,8 +105,8 @@ def once(server: Callable[[], Any]) -> str:
     other.push(0, 0, 0, 1)
     expect(
         other.total == 1,
-        "A second server does not count what the first one has had: each needs a memory of its "
-        "own, made in __init__.",
+        "A second server does not count what the first one has had: each needs its own "
+        "memory, made in __init__.",
     )
     return (
         "A push has a name, (epoch, partition, sequence), and the server remembers the names: so "
@@ -120,7 +120,7 @@ def survive(run: Run | None) -> str:
     """Look at a run whose workers were killed, and that trained everything all the same."""
     expect(
         run is not None,
-        "Start a run of the counter with chaos.Kill rules of your own, and hand it over.",
+        "Start a run of the counter with your own chaos.Kill rules, and hand it over.",
     )
     assert run is not None
     expect(not run.active, "The run still trains: wait() for its end first.")

@@ -37,7 +37,7 @@ RULED_OUT = {
     r"at hand\b|beside\b": "available; next to, compared with",
     r"some (?:\d|two|three|four|five|six|ten|twenty|minutes|seconds|hours)\b": "about, a few",
     r"of (?:your|its|their|one's|our) own\b(?! (?!by|for|in|and|with|that|to)\w)": "your own X",
-    r"[a-z]\)?, too\b": "also, before the verb",
+    r"\w+`?\)?, too\b(?! \w)": "also, before the verb",
     r"there (?:is|are)(?= (?:for|to|in)\b)|(?:that|which) there (?:is|are)\b": "name it",
     r"whatever (?:is|it|they|there)\b": "any; regardless of",
     r"the gate\b|mission\b|slow day\b|busy machine\b|earlier simulation\b|its goal\?": "say less",

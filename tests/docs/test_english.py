@@ -9,6 +9,7 @@ import pytest
 from docs._ext.messages import messages
 from tests.docs.english import LIMIT, OUTSIDE, PAGES, findings, problems, sentences
 from tests.docs.pages import ROOT
+from tests.docs.texts import NOTEBOOKS, SAID, notebook, said, shown
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -20,6 +21,24 @@ def test_a_page_is_plain_english(page: Path) -> None:
 def test_messages_are_plain_english() -> None:
     found = [(m.module, m.line, *each) for m in messages() for each in problems(m.text)]
     assert not found, "See CONTRIBUTING.md, Prose."
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_plain_english(path: Path) -> None:
+    """Its text, the answers to its questions, and the comments of its code."""
+    assert not list(problems(notebook(path))), "See CONTRIBUTING.md, Prose."
+
+
+@pytest.mark.parametrize("path", SAID, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_what_a_module_says_is_plain_english(path: Path) -> None:
+    """Hints of exercises, what magics and views say, notes of runs."""
+    assert not [found for text in said(path) for found in problems(text)], "See CONTRIBUTING.md."
+
+
+def test_what_view_and_plugin_show_is_plain_english() -> None:
+    texts = list(shown())
+    assert len(texts) > 300
+    assert not [found for text in texts for found in problems(text)], "See CONTRIBUTING.md, Prose."
 
 
 def test_the_pages_outside_of_the_folder_are_those_that_people_read_first() -> None:
@@ -37,6 +56,8 @@ def test_the_pages_outside_of_the_folder_are_those_that_people_read_first() -> N
         ("What has waited long enough may continue now.", "question word"),
         ("What does a worker wait for in this mode?", ""),
         ("A combiner of your own.", "'of your own'"),
+        ("It waits, too.", "'waits, too'"),
+        ("It is too large, too small or empty.", ""),
         ("Code is not read: `nobody goes on`.", ""),
         ("```\\nnobody goes on\\n```", ""),
         ("| Nobody | waits |\\n", "'Nobody'"),

@@ -99,7 +99,7 @@ def test_a_file_system_that_refuses_ends_the_event_files_and_not_the_run(
         (x, y), epochs=1, tensorboard=str(tmp_path / "file"), histograms=False
     )
     assert run.state == "finished"
-    assert "Event files are not written any more" in run.status.notes[0]
+    assert "Event files are no longer written" in run.status.notes[0]
     with pytest.raises(ConfigError, match="histograms=True"):
         run.weights_figure()
 

@@ -41,7 +41,7 @@ def test_a_run_of_a_model_that_another_one_trains_says_so(
     first.stop()
     (note,) = second.status.notes
     assert note.startswith(f"Run {first.number} (wide) trains the same model at this moment: this")
-    assert "make the model anew for each" in note
+    assert "make a new model for each" in note
     assert train(model).run((x, y)).status.notes == ()
 
 

@@ -64,7 +64,7 @@ def test_the_launchers_notebook_needs_no_folder_of_the_course() -> None:
     texts = [path.read_text(encoding="utf-8") for path in scripts]
     (template,) = (text for text in texts if "%%tos_train --data train" in text)
     assert "## Compare" in template
-    assert "## Go on from here" in template
+    assert "## Next steps" in template
     assert "tos_workshop" not in template
 
 

@@ -41,7 +41,7 @@ WEIGHTS = (
 
 LABELS = (
     " The model's loss compares what it returns with a label. An autoencoder takes its input as "
-    "the label, too: (x, x), or one column as features and label."
+    "the label as well: (x, x), or one column as features and label."
 )
 """What may be one field too few."""
 

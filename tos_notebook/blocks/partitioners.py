@@ -209,7 +209,7 @@ class Dirichlet:
     """
 
     summary = "Draws each partition's mix of labels from a Dirichlet distribution."
-    when = "To choose by alpha how unlike partitions are; they differ in size, too."
+    when = "To choose by alpha how unlike partitions are; they also differ in size."
     source = "Hsu, Qi, Brown 2019, arXiv:1909.06335"
     example = "Dirichlet(4, alpha=0.5)"
 

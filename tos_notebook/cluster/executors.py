@@ -244,7 +244,7 @@ def encrypts_loopback(sc: SparkContext) -> bool:
 
 
 CLEAR = """\
-Spark's connections to {master} are not protected: tasks travel over them in clear, with the \
+Spark's connections to {master} are not protected: tasks are sent over them in clear, with the \
 secret that lets workers into the parameter server. Set these before Spark starts, in \
 spark-defaults.conf or in config=:
     spark.authenticate               true

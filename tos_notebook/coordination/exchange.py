@@ -340,7 +340,7 @@ class Trainer(Protocol):
         Returns
         -------
         bool
-            Whether the optimizer's state continues, too.
+            Whether the optimizer's state also continues.
         """
 
     def quiesce(self) -> AbstractContextManager[object]:

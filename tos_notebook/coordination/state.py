@@ -238,7 +238,7 @@ class ControlState:
         try:
             self._on_failure()
         except Exception:
-            log.warning("The job of %s could not be cancelled.", self.run_id, exc_info=True)
+            log.warning("The job of %s could not be canceled.", self.run_id, exc_info=True)
 
     def trains(self, member: Member) -> bool:
         """Return whether a partition is a worker's, and it has not left."""

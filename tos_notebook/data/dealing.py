@@ -87,7 +87,7 @@ def undealt(
     )
 
 
-EPOCHS = "in every job, and in each epoch that has a job of its own"
+EPOCHS = "in every job, and in each epoch that has its own job"
 """When Spark computes the rows that are trained on again."""
 
 

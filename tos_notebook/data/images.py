@@ -125,7 +125,7 @@ def _size(content: bytes) -> tuple[int, int]:
     elif content.startswith(_BMP):
         width, height = struct.unpack_from("<ii", content, 18)
     else:
-        raise _BadImageError(f"{len(content)} bytes that are no {FORMATS} image")
+        raise _BadImageError(f"{len(content)} bytes that are not a {FORMATS} image")
     return abs(height), abs(width)
 
 

@@ -284,7 +284,7 @@ class PageSession:
         else:
             kind, watched = "run", self._hub.runs.get(str(content.get("run")))
         if watched is None:
-            self._answer(content, ok=False, text=f"This kernel has no such {kind} any more.")
+            self._answer(content, ok=False, text=f"This kernel no longer has such a {kind}.")
         return watched
 
     _ACTIONS: Mapping[str, Callable[[PageSession, Mapping[str, Any]], None]] = {

@@ -154,7 +154,7 @@ class TosMagics(Magics):
 
         The variable cluster is the cluster then: cluster.stop(), cluster.wait(), cluster.check(),
         cluster.nodes, cluster.spec and cluster.lines("worker", 0). %tos_view cluster shows
-        another view of it, and %tos_status and %tos_stop take it, too. With TOS_NONINTERACTIVE=1 in
+        another view of it, and %tos_status and %tos_stop also take it. With TOS_NONINTERACTIVE=1 in
         the environment the cell waits for the end and writes plain lines.
 
         Examples

@@ -205,4 +205,4 @@ def _crowded(sc: SparkContext, template: dict[str, list[int]]) -> list[str]:
     if nodes <= free:
         return []
     shared = counted(free, "slot")
-    return [f"  {nodes} nodes share {shared} of Spark: each is slower than on one of its own."]
+    return [f"  {nodes} nodes share {shared} of Spark: each is slower than with its own."]

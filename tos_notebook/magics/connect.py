@@ -165,7 +165,7 @@ def _facts(sc: Any) -> tuple[str, str]:
     found = summary(sc)
     size = counted(found.executors, "executor") if found.executors else "no executor yet"
     if is_address(found.master):
-        size = "executors of its own"
+        size = "its own executors"
     where = " in this process's JVM" if found.local else ""
     versions = (f"{name} {version or 'missing'}" for name, version in found.versions.items())
     return (

@@ -49,9 +49,9 @@ _INTERVALS = {
 _VARIANTS = {
     "ps:shards=2": "2 tasks of Spark hold the parameters, not the driver",
     "ps:shards=4": "4 tasks of Spark hold the parameters, not the driver",
-    "ps:locking=false": "workers beside the driver merge without locks: Hogwild",
+    "ps:locking=false": "workers on the driver's host merge without locks: Hogwild",
     "allreduce:gradients": "the mean of gradients at each step: synchronous SGD",
-    "allreduce:parameters": "the mean of parameters, each with steps of its own",
+    "allreduce:parameters": "the mean of parameters, each with its own steps",
     "allreduce:ring": "workers in a ring, each with its neighbors",
     "allreduce:direct": "each worker with each other, in 2 rounds",
     "allreduce:halving": "workers in pairs: few rounds for many workers",

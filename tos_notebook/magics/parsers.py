@@ -219,7 +219,7 @@ def _train() -> Parser:
     parser.add("--no-shuffle", dest="shuffle", action="store_const", const=False, help=text)
     _add_quiet(parser)
     _add_program(parser)
-    text = f"variable for the run, {OUTPUT} by default; any other one names the run, too"
+    text = f"variable for the run, {OUTPUT} by default; any other name also names the run"
     parser.add("-o", "--output", type=identifier, **NAME, help=text)
     text = "what interrupting --wait does to the run; leave by default"
     parser.add("--on-interrupt", choices=ON_INTERRUPT, help=text)

@@ -165,7 +165,7 @@ def _ask(
     if action.command is Command.CHAOS:
         what = in_words(as_rules(**given))
         if what == "off" and not run.active:
-            say(f"Run {number} is {run.state}, and has no chaos any more.")
+            say(f"Run {number} is {run.state}, and no longer has chaos.")
             return
         if what == "off":
             said = "Run {number} has no chaos, {when}."

@@ -210,7 +210,7 @@ _ALL = (
         ),
         verb="Swap",
         more="Parameters, version and global step continue, and rows stay in their partitions. "
-        "What you do not choose is the new strategy's default. Of several swaps in an epoch, the "
+        "Other settings take the new strategy's defaults. Of several swaps in an epoch, the "
         "last one counts.",
         examples=("allreduce", "ps --combiner fedavg --sync bsp"),
         title="Swap Strategy…",

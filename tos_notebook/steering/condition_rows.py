@@ -20,7 +20,7 @@ _DESCRIBED = (
     ),
     (
         "no_improvement",
-        "Evaluations of the validation data do not get better any more.",
+        "Evaluations of the validation data no longer get better.",
         'no_improvement("accuracy", patience=3)',
         None,
     ),

@@ -51,7 +51,7 @@ Vector = npt.NDArray[np.float64]
 
 UNCOUNTED = (
     "Staleness is not shown: workers change variables<br>"
-    "between each other's steps, and nobody counts these changes."
+    "between each other's steps, and these changes are not counted."
 )
 """Why."""
 

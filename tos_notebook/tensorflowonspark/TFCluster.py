@@ -257,7 +257,7 @@ def run(
     map_fun : callable
         A function of (args, context); see `NodeContext`.
     tf_args : object
-        For it. A list becomes ``sys.argv``, too.
+        For it. A list also becomes ``sys.argv``.
     num_executors : int
         Nodes of all jobs. They may be more than Spark's slots.
     num_ps : int

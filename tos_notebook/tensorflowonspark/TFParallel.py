@@ -40,7 +40,7 @@ class ParallelContext:
     Attributes
     ----------
     executor_id : int
-        Its number, too.
+        Also its number.
     """
 
     worker_num: int

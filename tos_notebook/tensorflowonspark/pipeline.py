@@ -265,7 +265,7 @@ def _check_names(
     amount = "each" if complete else "one or more"
     raise ConfigError(
         f"{param}: expected {amount} of the SavedModel's names {', '.join(known)}; got "
-        f"{', '.join(given) or 'none'}. TensorFlow's saved_model_cli show lists them, too."
+        f"{', '.join(given) or 'none'}. TensorFlow's saved_model_cli show also lists them."
     )
 
 

@@ -46,7 +46,7 @@ def check_combiner(
         Whatever a session takes as a combiner. A class is called for each model, an
         instance copied.
     dtypes : sequence of str
-        The parameters' dtypes to try; integers, too, if the rule is meant for them.
+        The parameters' dtypes to try; also integers if the rule is meant for them.
     models : int
         How many random models to try.
     seed : int

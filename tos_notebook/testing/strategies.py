@@ -171,7 +171,7 @@ CHECKS: dict[str, Callable[[Trial], None]] = {
     "a pause holds all workers, and they continue": _pauses_and_continues,
     "a stop ends all workers": _stops,
     "settings reach the workers": _changes_settings,
-    "the data can be laid out again": _repartitions,
+    "the data can be repartitioned": _repartitions,
     "a run continues from its checkpoint": _continues_from_a_checkpoint,
 }
 """What must hold, by what it says."""

@@ -70,7 +70,7 @@ def _of_exchanges(parts: RunParts, strategy: Strategy, paces: Paces) -> Iterator
     times = ("compute", "exchange", "wait")
     meanings = (
         "milliseconds of a batch in TensorFlow; predictions take it as measured",
-        f"milliseconds of a batch for which parameters travel: over {network}",
+        f"milliseconds of a batch for which parameters are sent: over {network}",
         "milliseconds of a batch in which a worker waits for the slowest, or the driver's link",
     )
     for part, meaning in zip(times, meanings, strict=True):

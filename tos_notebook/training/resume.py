@@ -83,7 +83,7 @@ def resume(
     compare what else a function returns, in epochs that were trained in part.
 
     Every batch counts once: those in the checkpoint are not trained again, all others are. The
-    run keeps its id and its folder, where further checkpoints go; its history continues, too. What
+    run keeps its id and its folder, where further checkpoints go; its history also continues. What
     workers keep for themselves (their own optimizer state, and the remainders of codecs with error
     feedback) starts over, as for any worker that is replaced.
 

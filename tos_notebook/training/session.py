@@ -103,7 +103,7 @@ class TrainingSession:
         The address of this process that executors can reach: behind address translation the
         outer one. By default the setting ``spark.tos.server.host``, else Spark's own choice for
         the driver, ``spark.driver.host``. Unless it is a loopback address, workers and server
-        speak TLS 1.3 only; there, too, if the setting ``spark.tos.server.tls`` is true.
+        speak TLS 1.3 only; also there if the setting ``spark.tos.server.tls`` is true.
     server_port : int, optional
         0 for any free port; by default the setting ``spark.tos.server.port``, else 0.
     checkpoint_dir : str, optional
@@ -239,7 +239,7 @@ class TrainingSession:
         """Begin to train and return at once, unless `wait` is true.
 
         An option of the session that is given here counts for this run. Another strategy comes with
-        its own combiner, sync mode and sync interval, unless these are given, too.
+        its own combiner, sync mode and sync interval, unless you also give these.
 
         In a plain Python script, Ctrl-C cancels all of Spark's jobs by PySpark's handler. The first
         start on the main thread puts Python's own back: Ctrl-C ends a wait, and no run.

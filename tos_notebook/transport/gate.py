@@ -145,7 +145,7 @@ class Gate:
                 errors = 0
             except Exception as error:
                 errors += 1
-                log.exception("The server's gate met an error of its own")
+                log.exception("The server's gate met an internal error")
                 if errors == _GIVE_UP:
                     self._failed(error)
                     break
@@ -172,7 +172,7 @@ class Gate:
             # On Linux this wakes it; elsewhere it looks up by itself.
             self._sock.shutdown(socket.SHUT_RDWR)
         except OSError as error:
-            log.debug("Not listening any more: %s", error)
+            log.debug("No longer listening: %s", error)
 
     def _patience(self) -> float:
         oldest = next(iter(self._clients), None)

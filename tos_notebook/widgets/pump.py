@@ -100,7 +100,7 @@ def _going(fed: Fed, now: float) -> bool:
         return fed.tick(now)
     except Exception:
         # One view's broken connection is not the others' concern.
-        logger.warning("A view of a run is not fed any more.", exc_info=True)
+        logger.warning("A view of a run is no longer fed.", exc_info=True)
         return False
 
 

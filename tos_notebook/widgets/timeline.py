@@ -188,7 +188,7 @@ class Timeline:
         """Say that a wait of which the log tells is over."""
         if event.cause in self._waits:
             self._waits.remove(event.cause)
-            self.say(time, "info", "What the run waited for has come, or was given up.")
+            self.say(time, "info", "The run has what it waited for, or has given it up.")
 
     def _warn(self, event: events.Event, time: float) -> None:
         self.say(time, "warning", str(event))
@@ -196,7 +196,7 @@ class Timeline:
     def repartitioned(self, time: float, event: events.Repartitioned) -> None:
         """Say that the data was laid out again."""
         text = f"{event.partitions} partitions from epoch {event.epoch + 1} on"
-        self.say(time, "info", f"{text}, laid out in {event.seconds:.2f} s.")
+        self.say(time, "info", f"{text}, partitioned in {event.seconds:.2f} s.")
 
     def validated(self, time: float, event: events.Validated) -> None:
         """Say that an evaluation is not finite, once for several in a row."""

@@ -196,7 +196,7 @@ function ofClusters(kernels: Kernels, { trans }: Parts): Record<string, Options>
         if (!found) return;
         const { button } = await showDialog({
           title: trans.__("Stop cluster %1?", found.cluster.number),
-          body: trans.__("All of its nodes end. What they have not saved is lost."),
+          body: trans.__("All of its nodes end. Unsaved work is lost."),
           buttons: [
             Dialog.cancelButton({ label: trans.__("Cancel") }),
             Dialog.warnButton({ label: trans.__("Stop") }),

@@ -76,9 +76,9 @@ export class Chaos {
   /** `reason` says why nothing can be asked for; empty if it can. */
   draw({ run, workers }: RunModel, reason: string): void {
     this.offer(workers.filter(({ state }) => state !== "done"));
-    const calm = run?.chaos.length ? "" : t("no chaos is on");
+    const calm = run?.chaos.length ? "" : t("chaos is off");
     const fatal = ONCE.test(run?.master ?? "")
-      ? t("Spark does not try a task again on %1; connect to local[2,4]", run?.master ?? "")
+      ? t("Spark does not retry tasks on %1; connect to local[2,4]", run?.master ?? "")
       : "";
     for (const [button, why] of [
       [this.slow, reason],
@@ -120,7 +120,7 @@ export class Chaos {
 
 function limits(): string {
   return t(
-    "A slowed worker is left alone again after %1 s; a kill strikes once, and Spark tries the task again. All ends with the run.",
+    "A slowdown ends after %1 s. A kill strikes once, and Spark retries the task. Chaos ends with the run.",
     SECONDS,
   );
 }

@@ -69,7 +69,7 @@ export function contentOf({ rates, more }: Links): Content {
           return rate === undefined ? { text: "", share: 0 } : cell(rate);
         }),
       })),
-    caption: t("From the worker of a row to that of a column, by partition; of late."),
+    caption: t("Recent rates, from a row's worker to a column's, by partition."),
   };
 }
 
@@ -80,7 +80,7 @@ function list(
 ): Content {
   const shown = rates.slice(0, MOST_LISTED).sort(byEnds);
   const rest = more + rates.length - shown.length;
-  const busiest = t("The busiest links between workers, by partition; of late.");
+  const busiest = t("The busiest links between workers now, by partition.");
   return {
     heads: [t("Link"), t("Bytes per second")],
     rows: shown.map(([source, target, rate]) => ({

@@ -21,7 +21,7 @@ export class Nothing {
     if (!bare) return false;
     this.element.style.height = `${height}px`;
     const { error } = run;
-    const ended = t("The run ended before its first milestone: there is no curve.");
+    const ended = t("The run ended before its first milestone, so it has no curve.");
     const where = error?.where ? ` ${t("The error was raised on %1.", error.where)}` : "";
     setText(this.said, ended + where);
     const own = (error?.frames ?? []).map((frame) => frame.trimEnd()).join("\n");

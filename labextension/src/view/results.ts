@@ -44,7 +44,7 @@ export function trouble({
     ({ changes, stage }) => "learning_rate" in changes && stage === "in force",
   )?.changes.learning_rate;
   const times =
-    factor == null ? t("loss is no number") : t("loss %1 times its lowest", power(factor));
+    factor == null ? t("loss is not finite") : t("loss %1 times its lowest", power(factor));
   const text = rate === undefined ? times : t("%1, since learning rate %2", times, rate);
   const back = Number(rate) === run?.learning_rate ? (run.rate_before ?? null) : null;
   const brief = factor == null ? times : t("loss × %1", power(factor));

@@ -39,7 +39,7 @@ function sentence(model: RunModel): string {
   parts.push(...notices(run).map(({ text }) => text));
   if (run.state === "running") {
     if (totals.samples_per_second) parts.push(t("%1 samples/s", short(totals.samples_per_second)));
-    if (totals.eta !== null) parts.push(t("about %1 to go", duration(totals.eta)));
+    if (totals.eta !== null) parts.push(t("about %1 left", duration(totals.eta)));
     const slow = stragglerText(workers);
     if (slow) parts.push(slow);
   } else if (hasEnded(run.state)) {

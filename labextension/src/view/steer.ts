@@ -122,7 +122,7 @@ export class Steer {
     const problem = this.problem(row);
     if (problem !== "") return problem;
     if (row.argument.name === RATE && this.doubt?.rate === row.field.input.value) {
-      return t("%1 times the present rate", Math.round(this.jump(row)));
+      return t("%1 times the current rate", Math.round(this.jump(row)));
     }
     const text = note(row.ask, row.request, this.commands, this.now());
     if (text !== "") return text;

@@ -51,7 +51,7 @@ const COLUMNS: Column[] = [
   },
   {
     name: () => t("Waits"),
-    title: () => t("Share of its time in which it waits, such as for others of a step"),
+    title: () => t("Share of its time in which it waits, such as for other workers"),
     only: "together",
     order: (w) => w.waiting,
     text: (w) => percent(w.waiting),

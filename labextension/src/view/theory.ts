@@ -100,7 +100,7 @@ export class Theory {
     titles.append(head(t("Why"), true));
     this.element = h(
       "div",
-      { role: "group", "data-tos": "theory", "aria-label": t("Theory beside measurement") },
+      { role: "group", "data-tos": "theory", "aria-label": t("Theory and measurement") },
       h(
         "div",
         { class: "tos-scroll", tabindex: 0, role: "group", "aria-label": t("Gauges of theory") },
@@ -124,7 +124,7 @@ export class Theory {
 function assumption(workers: Maybe): string {
   if (workers === null) return t("Nothing is measured before the first milestone.");
   return t(
-    "For n = %1 workers and plain gradient steps, one to a milestone; of late. Only the staleness is measured: the other measured values follow from it.",
+    "Recent milestones, for n = %1 workers and one plain gradient step each. Only staleness is measured. The rest is derived from it.",
     number(workers),
   );
 }

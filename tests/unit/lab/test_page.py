@@ -388,7 +388,7 @@ def test_a_page_is_told_of_clusters_and_stops_them(office: Office) -> None:
     page.receive({"type": "picture", "id": 3, "cluster": "cluster-1"})
     assert "ValueError: mine" in control.sent[-1]["bundle"]["text/html"]
     page.receive({"type": "picture", "id": 4, "cluster": "gone"})
-    assert control.sent[-1]["text"] == "This kernel has no such cluster any more."
+    assert control.sent[-1]["text"] == "This kernel no longer has such a cluster."
     assert not office.fed
 
 

@@ -214,7 +214,7 @@ def test_help_of_training_groups_its_options_with_their_defaults() -> None:
         assert f"\n  {option}" in used
     words = " ".join(text.split())
     assert "passes over the data; 1 by default" in words
-    assert "variable for the run, run by default; any other one names the run, too" in words
+    assert "variable for the run, run by default; any other name also names the run" in words
     assert "() by default" not in words
     assert "rows of one batch of each worker; 100 by default" in words
     assert all(words.count(f" {flag} ") >= 1 for flag in PARSERS["tos_train"].flags)

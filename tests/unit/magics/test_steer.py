@@ -314,7 +314,7 @@ def test_the_table_of_runs_has_the_validation_in_short_numbers(
 def test_chaos_is_off_on_a_run_that_has_ended(cells: Cells, runs: list[Any]) -> None:
     runs[1].state = "failed"
     runs[1]._done.set()
-    assert "Run 2 is failed, and has no chaos any more." in cells("%tos_chaos off")
+    assert "Run 2 is failed, and no longer has chaos." in cells("%tos_chaos off")
 
 
 @pytest.mark.parametrize(

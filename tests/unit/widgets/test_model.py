@@ -550,7 +550,7 @@ def test_the_log_says_what_else_went_wrong() -> None:
         "1 updates left out so far; partition 2: NaN in the update",
         "Validation after epoch 2 failed, and ends: no memory",
         "The run no longer calls callback CSVLogger: on_epoch_end raised OSError: disk full",
-        "4 partitions from epoch 3 on, laid out in 0.50 s.",
+        "4 partitions from epoch 3 on, partitioned in 0.50 s.",
     ]
     assert state(model)["run"]["partitions"] == 4
 

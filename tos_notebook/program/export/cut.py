@@ -149,7 +149,7 @@ class Recorder:
         if not all(id(value) in known for value in values):
             raise cannot_be_cut("its optimizer changes variables that are not its parameters")
         if assigned(function, values):
-            raise cannot_be_cut("it changes its weights beside the optimizer")
+            raise cannot_be_cut("it changes its weights without the optimizer")
         self._refuse_reads_after(function, values)
         optimizer, variables = self._optimizer, self._variables
 

@@ -69,7 +69,7 @@ class KerasProgram(Program):
     preprocess : callable, optional
         Makes the model's input of a batch as it is fed, in the structure of the input, such as
         ``lambda x: tf.image.per_image_standardization(tf.cast(x, "float32"))``. It is traced into
-        the program, and runs on the workers; `evaluate` applies it, too.
+        the program, and runs on the workers; `evaluate` also applies it.
 
     Raises
     ------

@@ -31,7 +31,7 @@ WITHIN = {
     Within.NO_MEMORY: " Workers of one host exchange over sockets, since the system gives no "
     "memory to share.",
     Within.APART: " Workers of one host exchange over sockets, since they cannot open each "
-    "other's memory, as in containers of their own.",
+    "other's memory, as in separate containers.",
 }
 
 

@@ -12,7 +12,7 @@ from ...errors import NonFiniteUpdate, TosError
 from ...wire.messages import Directive, Poll, Proceed, Push, Reply
 from .parameters import ServedParameters
 
-NON_FINITE = "The loss is NaN or infinity, and the variables that all workers share may be, too."
+NON_FINITE = "The loss is NaN or infinity, and so may be the variables that all workers share."
 
 
 class Counting:

@@ -199,8 +199,8 @@ class Callbacks(Observer):
                 monitor = str(getattr(callback, "monitor", ""))
                 if monitor.startswith(VALIDATION):
                     self._note(
-                        f"{type(callback).__name__} follows {monitor!r}, which does not come any "
-                        "more: it can neither stop nor change this run."
+                        f"{type(callback).__name__} follows {monitor!r}, which no longer "
+                        "comes: it can neither stop nor change this run."
                     )
         return values or {}
 
@@ -238,7 +238,7 @@ class Callbacks(Observer):
     def _failed(self, name: str, hook: str, error: Exception) -> None:
         message = summary(error)
         text = f"{name}.{hook} raised {message}"
-        self._note(f"{text}. The callback is not called any more.", error)
+        self._note(f"{text}. The callback is no longer called.", error)
         with suppress(SessionClosed):
             self._context.publish(CallbackFailed(time.time(), name, hook, message))
         if self._on_error == "raise":

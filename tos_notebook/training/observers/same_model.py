@@ -32,8 +32,8 @@ class SameModel(Observer):
         names = " and ".join(numbered(run.number, run.name) for run in others)
         self._note(
             f"Run {names} trains the same model at this moment: this run begins with the weights "
-            "that the model has now, and both write theirs into it. To compare runs, make the "
-            "model anew for each."
+            "that the model has now, and both write theirs into it. To compare runs, make a "
+            "new model for each."
         )
 
     def __call__(self, event: Event) -> None:

@@ -162,7 +162,7 @@ class EarlyStop(Observer):
     def _failed(self, name: str, error: Exception) -> None:
         known = isinstance(error, ConfigError)
         message = str(error) if known else f"{type(error).__name__}: {error}"
-        text = f"stop_when: {name} is not looked at any more: {message}"
+        text = f"stop_when: {name} is no longer looked at: {message}"
         self._note(text, None if known else error)
         with suppress(SessionClosed):
             self._context.publish(CallbackFailed(time.time(), name, "stop_when", message))

@@ -102,7 +102,7 @@ class TensorBoardWriter(BestEffort):
         bound: int = BOUND,
         period: float = PERIOD,
     ) -> None:
-        super().__init__("tos-tensorboard", bound, "Event files are not written any more")
+        super().__init__("tos-tensorboard", bound, "Event files are no longer written")
         self.folder = folder
         self._context = context
         self._open = open_stream

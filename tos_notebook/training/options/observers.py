@@ -125,8 +125,8 @@ class ObserverOptions:
         None,
         "how often the validation data are evaluated, instead: 30s, 50 (milestones), or 2epochs",
         """
-        Another rhythm, with the grammar of `checkpoint_every`, and at the end. Callbacks have
-        the evaluations at the ends of epochs, too.
+        Another rhythm, with the grammar of `checkpoint_every`, and at the end. Callbacks also
+        have the evaluations at the ends of epochs.
         """,
         takes="str or int, optional",
         check=as_trigger,

@@ -62,7 +62,7 @@ class RunOptions:
         """
         True deals the rows to the partitions at random before the first epoch, and each epoch
         takes a partition's rows in a new random order. ``"partitions"`` does the latter only:
-        each partition keeps the rows that it comes with. False keeps their order, too. See
+        each partition keeps the rows that it comes with. False also keeps their order. See
         docs/how-to/data.md.
         """,
         takes='bool or "partitions"',
@@ -134,7 +134,7 @@ class RunOptions:
         "seconds without news after which the run says what it waits for",
         """
         Seconds without news after which the run says what it waits for: in `Run.status`, in
-        the live view, and as event `Stalled`. A milestone that takes longer is news, too.
+        the live view, and as event `Stalled`. A milestone that takes longer is also news.
         """,
         check=positive,
     )
@@ -173,7 +173,7 @@ class RunOptions:
         "checkpoints to keep",
         """
         Checkpoints to keep; with more than one, a damaged one does no harm. Those of the last
-        minute are kept, too.
+        minute are also kept.
         """,
         check=at_least_one,
     )

@@ -138,7 +138,7 @@ class SessionFields:
         parameters that it has trained, when it adopts the server's.
 
         ``"keep"``: it stays as it is, and costs nothing. It holds means over many steps, and soon
-        gradients of the new parameters, too: in `benchmarks/accuracy/optimizer_state.py` this is
+        also gradients of the new parameters: in `benchmarks/accuracy/optimizer_state.py` this is
         0.3 to 0.6 points more accurate than to reset it. It belongs to the Python process: with
         more partitions than Spark runs tasks at once, a process continues with that of the last
         partition that it trained.

@@ -235,7 +235,7 @@ def test_a_callback_that_follows_a_validation_that_failed_is_named(follow: Follo
     followed.settle()
     failed, note = followed.callbacks.notes
     assert failed.endswith("ValueError: no such shape")
-    assert note.startswith("Recorder follows 'val_loss', which does not come any more")
+    assert note.startswith("Recorder follows 'val_loss', which no longer comes")
     assert followed.failed == []
 
 

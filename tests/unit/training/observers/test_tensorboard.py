@@ -173,7 +173,7 @@ def test_a_failing_file_system_is_noted_once(
     found.board(started(0.0))
     found.board(EpochFinished(1.0, 0, 1))
     found.settle()
-    assert found.board.notes == ("Event files are not written any more: disk full",)
+    assert found.board.notes == ("Event files are no longer written: disk full",)
     assert [record.getMessage() for record in caplog.records] == [*found.board.notes]
 
 
