@@ -1,7 +1,7 @@
 # JupyterLab with the course, and Spark inside of it:
 #
 #   docker build -t tos-notebook .
-#   docker run --rm -p 8888:8888 tos-notebook
+#   docker run --rm -p 127.0.0.1:8888:8888 tos-notebook
 #
 # For executors on Kubernetes see deploy/kubernetes/Dockerfile.
 FROM python:3.11-bookworm AS build

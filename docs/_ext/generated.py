@@ -124,7 +124,11 @@ def strategy_figures() -> str:
     for path in sorted((ROOT / "benchmarks" / "results").glob("*.txt"), reverse=True):
         if rows := figures(path.read_text(encoding="utf-8"), ("reduce",)):
             return f"From `{path.name}`.\n\n{table(('Measurement', 'Result'), rows)}"
-    return "No file of results has these figures yet: run `python -m benchmarks reduce`."
+    return (
+        "[Benchmarks](../benchmarks.md#what-training-costs) has what the programs `allreduce`, "
+        "`reduce` and `shards` have measured. `python -m benchmarks reduce` measures exchanges on "
+        "your machine."
+    )
 
 
 def figures(text: str, programs: Iterable[str]) -> list[tuple[str, str]]:
@@ -213,7 +217,9 @@ def course() -> str:
 def _lesson(path: Path) -> str:
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     title, _, text = "".join(cells[0]["source"]).partition("\n")
-    first = text.strip().split("\n\n")[0]
+    first, second = text.strip().split("\n\n")[:2]
+    # A sentence that begins a list needs the list.
+    first += "" if first.endswith(".") else f"\n\n{second}"
     link = f"[{path.stem}](../../notebooks/{path.name})"
     heading = f"{path.stem.partition('_')[0]} · {title.removeprefix('# ')}"
     return f"### {heading}\n\n{first}\n\nNotebook: {link}"

@@ -16,6 +16,7 @@ from textwrap import dedent
 from typing import Any
 
 from numpydoc.docscrape import FunctionDoc, Parameter
+from sphinx.ext.autodoc.mock import undecorate
 
 from docs._ext.rst import inline, paragraphs
 from docs._ext.tables import code, table
@@ -70,9 +71,13 @@ def _load(path: str) -> Any:
             found = import_module(".".join(parts[:end]))
         except ModuleNotFoundError:
             continue
+        # A function may have the name of its module, which its package then hides.
+        if end == len(parts) > 1:
+            found = getattr(import_module(".".join(parts[:-1])), parts[-1], found)
         for part in parts[end:]:
             found = getattr(found, part)
-        return found
+        # What a decorator of a mocked package returns holds what it has decorated.
+        return undecorate(found)
     raise LookupError(path)
 
 

@@ -14,42 +14,15 @@ from typing import Any
 import nbformat
 import pytest
 
+from tests.browser.course import COURSE, ERRORS, FORGET, RAN, answer
 from tests.browser.lab import Lab, open_notebook, ready, run_cells
 from tests.workshop.looks import CALL
 from tos_workshop import handouts
 from tos_workshop.solutions import SOLUTIONS
 
-COURSE = Path(__file__).parents[2] / "notebooks"
 AFTERNOON = ("00", "01a", "02", "03", "04", "05", "07", "10")
 NOTEBOOKS = [next(COURSE.glob(f"{number}_*.ipynb")) for number in AFTERNOON]
 
-TYPE = """([index, text]) => {
-    const { content } = jupyterapp.shell.currentWidget;
-    content.activeCellIndex = index;
-    content.activeCell.model.sharedModel.setSource(text);
-}"""
-SAYS = """([index, word]) => {
-    const cell = jupyterapp.shell.currentWidget.content.model.cells.get(index);
-    const said = cell.outputs.toJSON().map(one => one.text ?? '').join('');
-    const ready = cell.executionState !== 'running' && cell.executionCount !== null;
-    return ready && said.split('\\n').some(line => line.startsWith(word));
-}"""
-RAN = """last => {
-    const cells = [...jupyterapp.shell.currentWidget.content.model.cells].slice(0, last);
-    const code = cells.filter(cell => cell.type === 'code');
-    return code.every(cell => cell.executionCount !== null && cell.executionState !== 'running');
-}"""
-ERRORS = """() => [...jupyterapp.shell.currentWidget.content.model.cells]
-    .filter(cell => cell.type === 'code')
-    .flatMap(cell => cell.outputs.toJSON())
-    .filter(one => one.output_type === 'error')
-    .map(one => one.evalue)"""
-FORGET = "() => jupyterapp.commands.execute('notebook:clear-all-cell-outputs')"
-FORGET_ONE = """index => {
-    const { content } = jupyterapp.shell.currentWidget;
-    content.activeCellIndex = index;
-    content.activeCell.model.outputs?.clear();
-}"""
 PICTURES = """() => [...document.querySelectorAll('.jp-RenderedMarkdown img')]
     .every(one => one.complete && one.naturalWidth > 100)"""
 
@@ -63,14 +36,6 @@ def opened(page: Any, lab: Lab, path: Path) -> Any:
     ready(page)
     page.evaluate(FORGET)
     return nbformat.read(path, as_version=4)
-
-
-def answer(page: Any, index: int, text: str, word: str) -> None:
-    """Type an answer into a cell, run it, and wait for a line that begins with a word."""
-    page.evaluate(FORGET_ONE, index)
-    page.evaluate(TYPE, [index, text])
-    run_cells(page, index)
-    page.wait_for_function(SAYS, arg=[index, word])
 
 
 def solve(page: Any, notebook: Any, picture: Callable[[str], None]) -> None:

@@ -10,6 +10,7 @@ import pytest
 import tos_notebook
 from docs._ext import exchanges, generated, scaling
 from docs._ext.layers import DIAGRAM, LAYER_NAMES, alternative, diagram, parts
+from docs._ext.reference import reference
 from tests.docs.pages import DOCS, ROOT
 from tos_notebook.magics import TosMagics
 from tos_notebook.magics.parsers import PARSERS
@@ -134,6 +135,16 @@ def test_every_public_name_is_in_the_reference() -> None:
     names = set(tos_notebook.__all__) - {"__version__", "partitioners"}
     missing = {n for n in names if not re.search(rf"(:: |\.|^ +){n}\b", text, re.MULTILINE)}
     assert not missing
+
+
+def test_every_name_in_the_reference_has_a_description() -> None:
+    heading = re.compile(r"^#{3,4} (`[^`]+`)\n\n(?=#|<!-- end)", re.MULTILINE)
+    texts = [page.read_text("utf-8") for page in sorted((DOCS / "reference").glob("*.md"))]
+    assert not [name for text in texts for name in heading.findall(text)]
+
+
+def test_a_function_that_is_named_as_its_module_is_in_the_reference() -> None:
+    assert "`batch_seconds`" in reference(".. autofunction:: tos_notebook.theory.scaling\n")
 
 
 def test_the_course_lists_every_notebook() -> None:

@@ -115,7 +115,7 @@ def among_workers(
 def in_shards(workers: Sequence[WorkerTimes], now: int) -> tuple[int, Change]:
     """Return how many shards of the parameters workers need that do not wait for each other.
 
-    Each shard and each worker has a link of its own, and all links are alike. The time that a push
+    Each shard and each worker has its own link, and all links are alike. The time that a push
     takes through one is that by which workers exchange as long as was measured; see
     `tos_notebook.theory.queues`. There are as many shards as the workers would need to be half of
     those that saturate them, and no more than workers.

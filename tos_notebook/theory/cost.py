@@ -38,13 +38,13 @@ def cost(
     batch_seconds : float
         Seconds that a worker computes for a batch, above 0.
     workers : int or sequence of int
-        At least 1, each on a host of its own. Or how many there are on each host: ``(4, 4)`` are
+        At least 1, each on a separate host. Or how many there are on each host: ``(4, 4)`` are
         8 workers on two hosts. Those of one host alone share it with the driver.
     batch_size : int
         Rows, at least 1.
     sync_interval : int
         Batches between two exchanges, at least 1. All-reduce of gradients and tree aggregation
-        exchange after each batch, whatever it is.
+        exchange after each batch in any case.
     latency : float
         Seconds that a short message takes, at least 0.
     bandwidth : float
@@ -54,13 +54,13 @@ def cost(
         How many times as long the slowest worker takes for a batch, at least 1.
     shards : int or sequence of int
         How many shards of the parameters to compare with the driver alone, each at least 1; or
-        several such numbers. Each shard has a host and a link of its own, and takes a slot of
-        Spark that no worker has then. On one host alone, shards share its memory, too.
+        several such numbers. Each shard has a separate host and link, and takes a slot of
+        Spark that no worker has then. On one host alone, shards also share its memory.
 
     Returns
     -------
     Costs
-        ``ps asp``; ``ps:shards=2`` and ``ps:shards=4``, asynchronous, too; ``ps bsp``;
+        ``ps asp``; ``ps:shards=2`` and ``ps:shards=4``, also asynchronous; ``ps bsp``;
         ``allreduce:star``, ``allreduce:ring``, ``allreduce:direct``,
         ``allreduce:halving`` and ``allreduce:two_level``, of gradients;
         ``allreduce:parameters/10`` for a `sync_interval` of 10, by the fastest algorithm among
