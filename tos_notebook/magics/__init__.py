@@ -203,7 +203,7 @@ class TosMagics(Magics):
     def tos_view(self, line: str) -> None:
         """Show the live view of a run or a cluster in this cell; after its end, its picture.
 
-        Any number of views of one work side by side.
+        A run or a cluster can have any number of views.
 
         Examples
         --------

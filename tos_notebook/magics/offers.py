@@ -27,7 +27,7 @@ _SYNC = {
 
 _CHAOS = {
     "slow": "a worker computes several times slower",
-    "pause": "a worker stands still for so many seconds in each milestone",
+    "pause": "a worker waits for so many seconds in each milestone",
     "kill": "a worker's process dies",
     "off": "end what is in force",
 }

@@ -123,7 +123,7 @@ _SPELLED: Mapping[str, Mapping[str, Any]] = {
         "more": "; %%tos_resume continues from there. Nowhere by default",
     },
     "verbose": {"more": ", by the live view, or by lines of text in a batch job; on by default"},
-    "mlflow": {**ALONE, "metavar": "[NAME]", "more": "; without it, in the present one"},
+    "mlflow": {**ALONE, "metavar": "[NAME]", "more": "; without it, in the current one"},
 }
 """What is said of options in a cell besides, or is written in another way than by their type."""
 

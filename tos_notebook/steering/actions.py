@@ -227,7 +227,7 @@ _ALL = (
             Argument("learning_rate", float, label="Learning rate", optional=True),
         ),
         more="combiner=... and partitions=... do what %tos_combiner and %tos_repartition do, "
-        "strategy=... what %tos_strategy does, when the present epoch is done.",
+        "strategy=... what %tos_strategy does, at the end of the current epoch.",
         examples=(
             "learning_rate=0.01 sync_interval=20",
             "combiner=easgd partitions=4",

@@ -51,7 +51,7 @@ class RunStatus:
     """One of starting, running, paused, stopping, finished, stopped, failed. Or queued: it starts
     when other runs free the slots that it needs."""
     epoch: int
-    """The present one, from 1."""
+    """The current one, from 1."""
     epochs: int
     """How many there will be."""
     milestones: int

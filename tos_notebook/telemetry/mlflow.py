@@ -32,7 +32,7 @@ class MLflow:
     Parameters
     ----------
     experiment : str, optional
-        Its name; it is made if there is none. By default MLflow's present one.
+        Its name; it is made if there is none. By default MLflow's current one.
     run_name : str, optional
         By default the run's id.
     tags : mapping of str to str

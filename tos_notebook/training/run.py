@@ -333,7 +333,7 @@ class Run(SteeredRun):
 
     @property
     def model(self) -> Any:
-        """The user's Keras model with the present parameters; for a graph, `UnsupportedProgram`."""
+        """The user's Keras model with the current parameters; for a graph, `UnsupportedProgram`."""
         return parameters.keras_model(self.lifecycle.model, self.run_id)
 
     @evaluates
@@ -344,7 +344,7 @@ class Run(SteeredRun):
         features: Any = None,
         label: Any = None,
     ) -> Mapping[str, float]:
-        """Return loss and metrics over other rows, with the present parameters.
+        """Return loss and metrics over other rows, with the current parameters.
 
         They are written into the user's model or session first.
 
@@ -369,7 +369,7 @@ class Run(SteeredRun):
         output: str | Names | None = None,
         batch_size: int = BATCH_SIZE,
     ) -> Any:
-        """Return what the model makes of each row, with the present parameters.
+        """Return what the model makes of each row, with the current parameters.
 
         They are written into the user's model or session first. Parameters and result are those
         of `tos_notebook.inference.predictor.Predictor.predict`.
@@ -378,7 +378,7 @@ class Run(SteeredRun):
         return model.predict(data, features, output=output, batch_size=batch_size)
 
     def save(self, target: str | os.PathLike[str], format: str | None = None) -> str:
-        """Write the present parameters, or the model with them, to a file or folder.
+        """Write the current parameters, or the model with them, to a file or folder.
 
         It warns (`RuntimeWarning`) if they lack a push that counts, or a part of one.
 

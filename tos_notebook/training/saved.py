@@ -53,7 +53,7 @@ class SavedRun(RunSummary):
         process has died, or is another one. ``unreadable`` if none of its checkpoints can be read:
         then nothing else is known of it but its folder.
     epoch, epochs : int
-        The present one, counted from 1, and how many.
+        The current one, counted from 1, and how many.
     milestones, samples : int
         What is done.
     loss : float

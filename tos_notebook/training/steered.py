@@ -183,7 +183,7 @@ class SteeredRun:
         combiner : str, Combiner, class or function, optional
             As `swap_combiner` takes it.
         partitions : int, optional
-            As `repartition` takes it: when the present epoch is done. Also `num_workers`.
+            As `repartition` takes it: at the end of the current epoch. Also `num_workers`.
         """
         settings = (learning_rate, sync_interval, sync, codec)
         if any(each is not None for each in settings) or (combiner is None and partitions is None):

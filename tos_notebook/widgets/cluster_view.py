@@ -20,7 +20,7 @@ HEARTBEAT = 1.5
 
 
 def cluster_view(run: ClusterRun) -> ClusterView:
-    """Return a live view of a cluster, to stand at the end of a cell or to `show`."""
+    """Return a live view of a cluster, for the last line of a cell or to `show`."""
     return ClusterView(run)
 
 

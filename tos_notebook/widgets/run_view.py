@@ -18,7 +18,7 @@ from .pump import PUMP, Pump
 
 
 def view(run: Run) -> RunView:
-    """Return a live view of a run, to stand at the end of a cell or to `show`.
+    """Return a live view of a run, for the last line of a cell or to `show`.
 
     A run that has ended is shown as a still picture.
 

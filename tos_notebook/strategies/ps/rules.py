@@ -66,9 +66,7 @@ def put_back(bound: Bound, copied: Copied, nbytes: int) -> None:
     rules = list(zip(bound.stripes, copied.state["stripes"], strict=True))
     tensors = dict(copied.state["tensors"])
     if copied.center.shape != (nbytes,) or tensors.keys() != bound.tensors.keys():
-        raise ValueError(
-            f"{copied.center.nbytes} bytes, {len(tensors)} tensors with rules."
-        )
+        raise ValueError(f"{copied.center.nbytes} bytes, {len(tensors)} tensors with rules.")
     rules += [(bound.tensors[name], saved) for name, saved in tensors.items()]
     for rule, saved in rules:
         revive(rule, decode(saved, copied.arrays))

@@ -125,7 +125,7 @@ class ObserverOptions:
         None,
         "how often the validation data are evaluated, instead: 30s, 50 (milestones), or 2epochs",
         """
-        Another rhythm, with the grammar of `checkpoint_every`, and at the end. Callbacks also
+        Another interval, written as for `checkpoint_every`; also at the end. Callbacks also
         have the evaluations at the ends of epochs.
         """,
         takes="str or int, optional",
@@ -135,8 +135,8 @@ class ObserverOptions:
         "driver",
         "where to evaluate: on the driver, which gets the rows once, or in free slots of executors",
         """
-        Where. The driver gets the rows of an RDD or a DataFrame once; executors measure them
-        where they lie, and need a slot that training leaves free.
+        Where the rows are evaluated. The driver gets those of an RDD or a DataFrame once. Executors
+        evaluate them where they are, and need a task slot that training leaves free.
         """,
         check=PLACES,
     )
@@ -145,7 +145,7 @@ class ObserverOptions:
         "keep the parameters of the best validation: val_loss, val_accuracy, or val_f1:max",
         """
         By which value of the validation to keep the best parameters, for `Run.best`: ``"val_loss"``
-        or ``"val_accuracy"``. Where the name does not say which value is best, it is told:
+        or ``"val_accuracy"``. If the name does not imply which value is best, add it:
         ``"val_f1:max"``, ``"val_mae:min"``. They are kept in memory, and in the run's folder
         if it has checkpoints. They are those that were evaluated, while the run trains on.
         """,

@@ -108,7 +108,7 @@ class RunOptions:
         belongs to it.
         """,
         check=fraction,
-        kept="which has drawn the partitions of the present epoch",
+        kept="which has drawn the partitions of the current epoch",
     )
     seed: int = option(
         0,
@@ -142,7 +142,7 @@ class RunOptions:
     # computes needs the time more than the others do; see `coordination.standstill`.
     worker_timeout: float | None = option(
         600.0,
-        "seconds without news after which a worker that stands still loses its place",
+        "seconds without news after which a worker that hangs is replaced",
         """
         Seconds without news after which a live worker that hangs is replaced. The server refuses it
         from then on, and the others no longer wait for it. Spark kills its task and starts another

@@ -50,7 +50,7 @@ class BestParameters:
     def restore(self) -> None:
         """Write the parameters into the user's model or session; call it when the run has ended.
 
-        What evaluates or saves the run afterwards writes its present parameters there again.
+        What evaluates or saves the run afterwards writes its current parameters there again.
 
         Raises
         ------
