@@ -697,6 +697,6 @@ def test_an_error_begins_with_the_name_that_was_typed(
 def test_a_resumed_run_refuses_what_is_out_of_range_before_spark_starts(
     monkeypatch: pytest.MonkeyPatch, given: dict[str, Any], message: str
 ) -> None:
-    monkeypatch.delattr("tos_notebook.training.resume.connect")
+    monkeypatch.delattr("tos_notebook.training.resume.given_spark")
     with pytest.raises(TosError, match=message):
         tos.resume("file:///none", **given)
