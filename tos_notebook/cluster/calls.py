@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import wait
 from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import partial
 from typing import TypeVar
 
 from ..common.threads import in_thread
@@ -18,6 +20,10 @@ Result = TypeVar("Result")
 
 SILENCE = 10.0
 """Seconds after which a call that is waited for is named."""
+
+Hears = Callable[[str | None], None]
+
+_hears: ContextVar[Hears | None] = ContextVar("hears", default=None)
 
 WAITED = "Exception thrown in awaitResult"
 
@@ -51,7 +57,9 @@ def within(seconds: float, call: Callable[[], Result], what: str) -> Result:
 
 @contextmanager
 def announced(what: str, after: float = SILENCE) -> Iterator[None]:
-    """Log what is waited for, if the block takes long; it may be interrupted then.
+    """Say what is waited for, if the block takes long; it may be interrupted then.
+
+    It is logged, unless the block runs where `heard_by` names somebody who shows it.
 
     Parameters
     ----------
@@ -61,7 +69,9 @@ def announced(what: str, after: float = SILENCE) -> Iterator[None]:
         Seconds.
     """
     text = "Nothing has come for %g s: this call still waits for %s. To give up, interrupt it."
-    timer = threading.Timer(after, logger.warning, (text, after, what))
+    hears = _hears.get()
+    tell = partial(logger.warning, text, after, what) if hears is None else partial(hears, what)
+    timer = threading.Timer(after, tell)
     timer.daemon = True
     timer.start()
     try:
@@ -69,6 +79,24 @@ def announced(what: str, after: float = SILENCE) -> Iterator[None]:
     finally:
         timer.cancel()
         timer.join()
+        if hears is not None:
+            hears(None)
+
+
+@contextmanager
+def heard_by(hears: Hears) -> Iterator[None]:
+    """Let somebody show what the block waits for, if that takes long.
+
+    Parameters
+    ----------
+    hears : callable
+        Called from a thread with what is waited for, and with None once that has come.
+    """
+    before = _hears.set(hears)
+    try:
+        yield
+    finally:
+        _hears.reset(before)
 
 
 def java_errors(*others: type[Exception]) -> tuple[type[Exception], ...]:

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import sys
 import textwrap
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
+from functools import partial
 from html import escape
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
+from ..cluster.calls import heard_by
 from ..combiners.registry import describe
 from ..readable import readable
 from ..steering.sync import interval_text
 
 if TYPE_CHECKING:
     from ..training.results.settings import RunSettings
+
+SECOND = 1.0
+"""Between two numbers of a line that counts."""
 
 
 def say(*lines: str) -> None:
@@ -38,8 +46,78 @@ def _folded(title: str, *texts: str) -> dict[str, str]:
     return {"text/html": html, "text/plain": text}
 
 
+class Told:
+    """Folds lines below the cell."""
+
+    def __call__(self, *texts: str) -> None:
+        """Display a title, and fold the rest to it."""
+        fold(*texts)
+
+    def now(self, text: str) -> None:
+        """Take note of what happens now: nobody sees it before its end."""
+
+
+class CountingLine(Told):
+    """A line below the cell that says what happens, and for how many seconds.
+
+    Parameters
+    ----------
+    text : str
+        What happens first.
+    cleared : callable
+        Whether the cell has cleared its output since.
+    """
+
+    def __init__(self, text: str, cleared: Callable[[], bool]) -> None:
+        from IPython.display import display
+
+        self._cleared = cleared
+        self._text, self._began = text, monotonic()
+        self._waits: str | None = None
+        self._ended = threading.Event()
+        self._place = display({"text/plain": text}, raw=True, display_id=True)
+        # In a copy: what is displayed belongs to the cell that the context names.
+        count = partial(copy_context().run, self._count)
+        self._thread = threading.Thread(target=count, name="tos-line", daemon=True)
+        self._thread.start()
+
+    def __call__(self, *texts: str) -> None:
+        """Fold lines where the line stands."""
+        self.end()
+        if self._cleared():
+            fold(*texts)
+        else:
+            self._place.update(_folded(*texts), raw=True)
+
+    def now(self, text: str) -> None:
+        """Say what happens from now on."""
+        self._text, self._began = text, monotonic()
+        self._show(text)
+
+    def waits(self, what: str | None) -> None:
+        """Say what is waited for, from the next second on; None once it has come."""
+        self._waits = what
+
+    def end(self, text: str | None = None) -> None:
+        """Count no further, and leave a text in the place, if there is one."""
+        self._ended.set()
+        self._thread.join()
+        if text is not None:
+            self._show(text)
+
+    def _count(self) -> None:
+        while not self._ended.wait(SECOND):
+            waits = self._waits
+            why = f": it waits for {waits}. To give up, interrupt it." if waits else ""
+            self._show(f"{self._text} {monotonic() - self._began:.0f} s{why}")
+
+    def _show(self, text: str) -> None:
+        if not self._cleared():
+            self._place.update({"text/plain": text}, raw=True)
+
+
 @contextmanager
-def told_at_once(shell: Any, first: str, failed: str) -> Iterator[Callable[..., None]]:
+def told_at_once(shell: Any, first: str, failed: str) -> Iterator[Told]:
     """Display a line below the cell before something long, and yield what folds others there.
 
     Parameters
@@ -48,29 +126,23 @@ def told_at_once(shell: Any, first: str, failed: str) -> Iterator[Callable[..., 
         That of a front end, which can replace what it shows. Where there is none, only the fold
         is displayed.
     first : str
-        What happens now.
+        What happens now. The seconds that it takes are counted behind it.
     failed : str
         What stands there after an error.
     """
     if shell is None:
-        yield fold
+        yield Told()
         return
-    from IPython.display import display
-
     with _clearing(shell.display_pub) as cleared:
-        place = display({"text/plain": first}, raw=True, display_id=True)
-
-        def tell(*text: str) -> None:
-            if cleared():
-                fold(*text)
-            else:
-                place.update(_folded(*text), raw=True)
-
+        line = CountingLine(first, cleared)
         try:
-            yield tell
+            with heard_by(line.waits):
+                yield line
         except BaseException:
-            place.update({"text/plain": failed}, raw=True)
+            line.end(failed)
             raise
+        finally:
+            line.end()
 
 
 @contextmanager

@@ -28,6 +28,7 @@ FLAGS = PARSERS["tos_train"].flags
 
 BEGINS = "Running the cell's code, to train what it makes ..."
 LINE_BEGINS = "Capturing what is to be trained ..."
+PREPARES = "Preparing the run ..."
 NOT_BEGUN = "No run was started."
 
 APART = ("wait", "verbose")
@@ -62,6 +63,7 @@ class RunLauncher(Launcher):
             self._require_free(options)
             options.learning_rate, rate = arguments.learning_rate(names, options.learning_rate)
             made = captured(names, options)
+            tell.now(PREPARES)
             with arguments.as_options(FLAGS):
                 run, title, lines = self._launch(made, names, options, rate)
             # A batch job has no view, so its log shows every line.

@@ -128,18 +128,18 @@ def test_a_training_cell_says_at_once_that_it_runs(
     kernel: Kernel, on_start: Callable[[str], None]
 ) -> None:
     """What is said first is replaced where it stands; where the cell raises, by what that means."""
-    begun, told = kernel.displayed(f"%{LINE} --seed 2\n1 + 1")
+    begun, *_, told = kernel.displayed(f"%{LINE} --seed 2\n1 + 1")
     assert begun[0] == "display_data"
     assert begun[2].startswith("Running the cell's code")
     assert told[:2] == ("update_display_data", begun[1])
     assert " on train" in told[2]
-    begun, gone = kernel.displayed("%%tos_train --data train\nx / 0")
+    begun, *_, gone = kernel.displayed("%%tos_train --data train\nx / 0")
     assert gone == ("update_display_data", begun[1], "No run was started.")
     kernel.run("for run in engine.runs: run.end()")
 
 
 def test_a_line_speaks_of_no_cell(kernel: Kernel, on_start: Callable[[str], None]) -> None:
-    begun, _ = kernel.displayed(f"{LINE} --seed 3")
+    begun, *_ = kernel.displayed(f"{LINE} --seed 3")
     assert begun[2].startswith("Capturing what is to be trained")
     kernel.run("for run in engine.runs: run.end()")
 
@@ -149,7 +149,7 @@ def test_what_was_captured_is_shown_where_the_cell_has_cleared_its_output(
     kernel: Kernel, on_start: Callable[[str], None], wait: bool
 ) -> None:
     clear = f"from IPython.display import clear_output\nclear_output(wait={wait})"
-    _, told = kernel.displayed(f"%{LINE} --seed {4 + wait}\n{clear}")
+    *_, told = kernel.displayed(f"%{LINE} --seed {4 + wait}\n{clear}")
     assert told[0] == "display_data"
     assert "on train" in told[2]
     kernel.run("for run in engine.runs: run.end()")
