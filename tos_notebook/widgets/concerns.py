@@ -18,7 +18,11 @@ evaluations it has not been better."""
 
 
 def concern(
-    loss: float, lowest: float, best: Mapping[str, Best], validation: Mapping[str, float | None]
+    loss: float,
+    lowest: float,
+    then: float,
+    best: Mapping[str, Best],
+    validation: Mapping[str, float | None],
 ) -> Concern | None:
     """Return what is to be said; None if all is well, or nothing is known.
 
@@ -28,6 +32,8 @@ def concern(
         The training loss of late; NaN before any.
     lowest : float
         The lowest that it was so far; infinity before any.
+    then : float
+        What it was at the best evaluation of the loss; NaN if that is not known.
     best : mapping of Best
         By metric, of the evaluations so far.
     validation : mapping
@@ -39,6 +45,7 @@ def concern(
     known, latest = best.get("loss"), validation.get("loss")
     if known is None or latest is None or known.later < EVALUATIONS:
         return None
-    if latest <= WORSE * abs(known.value):
+    # Where both losses have grown, as after a larger learning rate, the model fits neither.
+    if latest <= WORSE * abs(known.value) or loss > then:
         return None
     return {"kind": "overfitting", "epoch": known.epoch, "factor": None}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from ..events import EpochFinished, MilestoneCommitted, RunStarted, Validated
@@ -52,6 +54,17 @@ class Curves:
         """Learn what the run trains on."""
         self._lockstep = event.lockstep
         self.size = event.samples
+
+    def expect(self, names: Iterable[str]) -> None:
+        """Make place for what a step gives, so that nothing moves when it comes."""
+        if not self.series:
+            for name in ("loss", *names):
+                self._of(name, "training")
+
+    @property
+    def metrics(self) -> list[str]:
+        """The names of what a step gives beside its loss, as far as they are known."""
+        return [n for n, split in self.series if split == "training" and n != "loss"]
 
     def milestone(self, event: MilestoneCommitted, time: float, rate: float | None) -> None:
         """Add a milestone's loss and metrics, at a time, and the learning rate if it was set."""

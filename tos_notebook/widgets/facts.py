@@ -60,6 +60,7 @@ class RunFacts:
             "master": run.master,
             "program": run.program.summary,
             "model_bytes": run.program.layout.nbytes,
+            "measures": [n for n in run.program.expected_names() or () if n != "loss"],
             **self._now(run),
         }
 

@@ -32,7 +32,7 @@ class Figures:
         self._tally, self._curves, self._workers = tally, curves, workers
         self._bytes = 0
         self._pace = Pace()
-        self._lowest = math.inf
+        self._lowest, self._at_best = math.inf, math.nan
         self._shown: tuple[tuple[int, str], float | None] = (0, ""), None
 
     def milestone(self, event: MilestoneCommitted) -> None:
@@ -42,6 +42,12 @@ class Figures:
             spent = event.compute + event.wait + event.exchange
             before = self._tally.totals().samples - event.samples
             self._pace.begin(self._tally.clock.at(event.time) - spent, before)
+
+    def validated(self) -> None:
+        """Take note of the training loss, if the curves' latest evaluation is the best."""
+        best = self._curves.best.get("loss")
+        if best is not None and best.later == 0:
+            self._at_best = self._tally.totals().loss
 
     def resumed(self) -> None:
         """Take note that another process has trained what came before."""
@@ -77,7 +83,8 @@ class Figures:
             },
             "warning": self._concern(totals.loss),
             "loss": self._loss(now, state, totals.loss),
-            "metrics": {name: short(value, 3) for name, value in totals.metrics.items()},
+            "metrics": dict.fromkeys(curves.metrics)
+            | {name: short(value, 3) for name, value in totals.metrics.items()},
             "staleness_mean": short(totals.staleness_mean, 3),
             "recent_staleness": short(totals.recent_staleness, 4),
             "recent_workers": short(totals.recent_workers, 4),
@@ -95,7 +102,8 @@ class Figures:
     def _concern(self, loss: float) -> Concern | None:
         if math.isfinite(loss):
             self._lowest = min(self._lowest, loss)
-        return concern(loss, self._lowest, self._curves.best, self._curves.latest_validation())
+        latest = self._curves.latest_validation()
+        return concern(loss, self._lowest, self._at_best, self._curves.best, latest)
 
     def _loss(self, now: float, state: str, loss: float) -> float | None:
         """Return the loss that every reader shows: it changes once a second, for all at once."""

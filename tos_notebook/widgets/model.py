@@ -103,6 +103,7 @@ class RunModel:
             What `facts.RunFacts` knows of the run.
         """
         with self._lock:
+            self._curves.expect(facts["measures"])
             cursor = self._cursor(facts)
             state, buffers = self._news(None, now)
             count, lanes = self._lanes.packed()
@@ -223,6 +224,7 @@ class RunModel:
 
     def _validated(self, event: events.Validated, time: float) -> None:
         self._curves.validated(event, time)
+        self._figures.validated()
         self._timeline.validated(time, event)
 
     def _repartitioned(self, event: events.Repartitioned, time: float) -> None:

@@ -55,6 +55,8 @@ class Facts(InForce):
     program: str
     model_bytes: int
     """Of the parameters, as they are; 0 where they are not what a milestone exchanges."""
+    measures: list[str]
+    """What a training step gives beside its loss, as far as that is known before the first."""
 
 
 class Failure(TypedDict):

@@ -35,6 +35,7 @@ FACTS: Facts = {
     "sync": "asp",
     "codec": "fp32",
     "model_bytes": 128,
+    "measures": [],
     "sync_interval": 10,
     "batch_size": 100,
     "learning_rate": None,
@@ -63,6 +64,7 @@ class FakeRun:
         self.program = SimpleNamespace(
             summary="keras, 10 parameters in 2 tensors, fed x, y",
             layout=SimpleNamespace(nbytes=128, tables=()),
+            expected_names=lambda: ("loss", "accuracy"),
         )
         self.active = True
         self.state = "running"

@@ -165,6 +165,35 @@ def test_a_validation_loss_that_grows_for_some_evaluations_is_called_overfitting
     assert validated(model, 6, loss=0.4)["warning"] is None
 
 
+def test_validation_and_training_loss_that_grow_together_are_not_overfitting() -> None:
+    """As after a larger learning rate: the model fits the training data no better either."""
+    model = running()
+    model(milestone(0.5, loss=0.2))
+    validated(model, 0, loss=0.5)
+    for n in range(25):
+        model(milestone(1.0 + n, loss=0.3))
+    for epoch in range(1, 5):
+        assert validated(model, epoch, loss=0.6)["warning"] is None
+    for n in range(25):
+        model(milestone(30.0 + n, loss=0.1))
+    assert validated(model, 60, loss=0.6)["warning"]["kind"] == "overfitting"
+
+
+def test_what_a_step_gives_has_its_place_before_the_first_milestone() -> None:
+    """So that no chart and no number moves when values come."""
+    model = running()
+    facts = FACTS | {"measures": ["accuracy"]}
+    first = model.snapshot(1.0, facts)
+    heads = [{"name": n, "split": "training", "length": 0} for n in ("loss", "accuracy")]
+    assert first.state["series"] == heads
+    assert first.state["totals"]["metrics"] == {"accuracy": None}
+    model(milestone(1.0, loss=0.5, metrics={"accuracy": 0.9}))
+    news = model.delta(first.cursor, 2.0, facts)
+    assert news is not None
+    assert [head["name"] for head in news.state["series"]][:2] == ["loss", "accuracy"]
+    assert news.state["totals"]["metrics"] == {"accuracy": 0.9}
+
+
 def test_a_loss_far_above_its_lowest_is_called_diverging() -> None:
     model = running()
     assert state(model)["totals"]["warning"] is None
