@@ -58,7 +58,9 @@ const STATES: Record<string, () => void> = {
   },
   queued: () => {
     kernel.state = "starting";
-    kernel.told = { waits: ['run "first" holds both slots of local[2]'], name: "second" };
+    const wait =
+      'Waiting: run "first" holds both slots of local[2]. This run is queued, and starts when they are free.';
+    kernel.told = { waits: [wait], name: "second" };
   },
   paused: () => {
     kernel.state = "paused";

@@ -37,6 +37,18 @@ describe("pause and unpause", () => {
   });
 });
 
+describe("a double click", () => {
+  it("is one command, also where the kernel has answered and the state is as before", () => {
+    on.show({ state: "paused" });
+    vi.advanceTimersByTime(SETTLE);
+    on.find('[data-tos="unpause"]').click();
+    on.controls.answer(1, { ok: true, text: "", when: "now" });
+    vi.advanceTimersByTime(SETTLE - 1);
+    on.find('[data-tos="unpause"]').click();
+    expect(on.sent).toEqual([["unpause", {}]]);
+  });
+});
+
 describe("stop", () => {
   const stop = (): HTMLElement => on.find('[data-tos="stop"]');
 

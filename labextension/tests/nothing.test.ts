@@ -27,3 +27,14 @@ it("a run that failed before it trained shows what is known, and no empty chart"
   expect(nothing()?.textContent).toContain("executor 1.line 12");
   expect(root.querySelector<HTMLElement>(".tos-main .tos-charts")?.hidden).toBe(true);
 });
+
+it("a queued run says in whole what it waits for, in the place of empty charts", () => {
+  const wait =
+    'Waiting: run "a" holds both slots. This run is queued, and starts when they are free.';
+  const nothing = () => root.querySelector<HTMLElement>('[data-tos="nothing"]');
+  snapshot({ state: "queued", waits: [wait] }, 1);
+  expect(nothing()?.hidden).toBe(false);
+  expect(nothing()?.textContent).toBe(wait);
+  snapshot({ state: "running", waits: [] }, 2);
+  expect(nothing()?.hidden).toBe(true);
+});

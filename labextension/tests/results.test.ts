@@ -28,7 +28,7 @@ it("a run that overfits or diverges says so, and since which learning rate", () 
   expect(warned(null)).toBeNull();
   expect(warned({ kind: "overfitting", epoch: 22, factor: null })).toEqual({
     ...{ kind: "overfitting", text: "overfitting since epoch 22", back: null },
-    brief: "overfitting since epoch 22",
+    brief: "overfits",
   });
   const diverging = { kind: "diverging", epoch: null, factor: 31_000 } as const;
   expect(warned(diverging)?.text).toBe("loss 3·10⁴ times its lowest");

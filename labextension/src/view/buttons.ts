@@ -62,7 +62,9 @@ export class Toggle {
     pressedOnce(this.button);
     this.faces = new Faces(this.button, [`‖ ${t("Pause")}`, `▶ ${t("Unpause")}`]);
     this.button.addEventListener("click", () => {
-      if (!("fresh" in this.button.dataset)) press();
+      if ("fresh" in this.button.dataset) return;
+      press();
+      this.settle();
     });
   }
 
@@ -72,6 +74,11 @@ export class Toggle {
     this.command = command;
     this.button.dataset.tos = command;
     this.faces.show(command === "pause" ? 0 : 1);
+    this.settle();
+  }
+
+  /** The second click of two is meant for what the button was before the first. */
+  private settle(): void {
     this.button.dataset.fresh = "";
     window.clearTimeout(this.timer);
     this.timer = window.setTimeout(() => {

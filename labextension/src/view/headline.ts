@@ -21,7 +21,7 @@ export class Headline {
   private readonly rest = h("span", { class: "tos-rest" });
   private readonly place = h("span", { class: "tos-epoch" }, this.at, this.rest);
   private readonly trouble = h("span", {
-    class: "tos-trouble tos-sentence",
+    class: "tos-trouble",
     "data-tos": "trouble",
     hidden: true,
   });

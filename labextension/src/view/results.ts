@@ -37,7 +37,7 @@ export function trouble({
   const { kind, epoch, factor } = totals?.warning ?? {};
   if (kind === "overfitting") {
     const text = t("overfitting since epoch %1", epoch ?? "–");
-    return { kind, text, brief: text, back: null };
+    return { kind, text, brief: t("overfits"), back: null };
   }
   if (kind !== "diverging") return null;
   const rate = commands.findLast(
