@@ -85,7 +85,7 @@ class TosMagics(Magics):
 
         super().__init__(shell)
         self.targets = Targets(shell)
-        self._connection = Connection()
+        self._connection = Connection(self.shell)
         self._runs = RunLauncher(shell, self._connection)
         self._clusters = ClusterLauncher(shell, self._connection, self.targets.hub.watch_cluster)
         self.matcher = matcher(shell.user_ns, self.trait_names(config=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from argparse import Namespace
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from ..cluster.backend import spark_context
@@ -13,7 +14,7 @@ from ..cluster.remote.context import is_address, is_remote
 from ..common.console import is_noninteractive, quiet_stderr
 from ..errors import TosError
 from ..readable import counted
-from .text import say
+from .text import counted_line, front_end, say
 
 
 class WarmUp:
@@ -66,9 +67,16 @@ class WarmUp:
 
 
 class Connection:
-    """What ``%tos_connect`` has done in this notebook."""
+    """What ``%tos_connect`` has done in this notebook.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    shell : InteractiveShell
+        The notebook's.
+    """
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
         self._sc: Any = None
         self.warm_up: WarmUp | None = None
 
@@ -93,12 +101,14 @@ class Connection:
         from ..cluster.connect import connect
 
         began = time.time()
+        counts: AbstractContextManager[None] = nullcontext()
         master = options.master or _existing(namespace)
         if master is options.master and active_context() is None and not is_noninteractive():
             # It takes seconds, in which nothing else would be said.
             doing = "Connecting to" if is_address(master) else "Starting Spark on"
-            say(f"{doing} {master} ..." if master else "Starting Spark ...")
-        with quiet_stderr():
+            text = f"{doing} {master} ..." if master else "Starting Spark ..."
+            counts = counted_line(front_end(self._shell), text)
+        with counts, quiet_stderr():
             spark = connect(
                 master, config=dict(options.conf), warm_up=False, ship_package=options.ship_package
             )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..cluster.calls import heard_by
 from ..combiners.registry import describe
+from ..common.console import is_noninteractive
 from ..readable import readable
 from ..steering.sync import interval_text
 
@@ -143,6 +144,35 @@ def told_at_once(shell: Any, first: str, failed: str) -> Iterator[Told]:
             raise
         finally:
             line.end()
+
+
+@contextmanager
+def counted_line(shell: Any, text: str) -> Iterator[None]:
+    """Write a line below the cell, and count the seconds of the block behind it.
+
+    Parameters
+    ----------
+    shell : InteractiveShell or None
+        As for `told_at_once`; where there is none, nothing is counted.
+    text : str
+        What happens in the block, and what stands there after it.
+    """
+    if shell is None:
+        say(text)
+        yield
+        return
+    with _clearing(shell.display_pub) as cleared:
+        line = CountingLine(text, cleared)
+        try:
+            with heard_by(line.waits):
+                yield
+        finally:
+            line.end(text)
+
+
+def front_end(shell: Any) -> Any:
+    """Return a shell whose front end somebody watches; None for another one."""
+    return None if getattr(shell, "kernel", None) is None or is_noninteractive() else shell
 
 
 @contextmanager

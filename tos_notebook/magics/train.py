@@ -19,7 +19,7 @@ from .find import Names
 from .launcher import CLOSE_TIMEOUT, Launcher
 from .parsers import OUTPUT, PARSERS
 from .program import Captured, captured
-from .text import say, told_at_once, training
+from .text import front_end, say, told_at_once, training
 
 if TYPE_CHECKING:
     from ..training.run import Run
@@ -54,10 +54,8 @@ class RunLauncher(Launcher):
     def _start(self, options: Namespace, line: str, cell: str | None) -> Run:
         if options.name is None and options.output != OUTPUT:
             options.name = options.output
-        front_end = getattr(self._shell, "kernel", None) is not None
-        shell = self._shell if front_end and not is_noninteractive() else None
         begins = LINE_BEGINS if cell is None else BEGINS
-        with told_at_once(shell, begins, NOT_BEGUN) as tell:
+        with told_at_once(front_end(self._shell), begins, NOT_BEGUN) as tell:
             names = self._names(line, cell)
             # The cell's own code may have made it.
             self._require_free(options)

@@ -11,7 +11,7 @@ import pytest
 
 from tos_notebook.cluster.calls import announced
 from tos_notebook.magics import text
-from tos_notebook.magics.text import told_at_once
+from tos_notebook.magics.text import counted_line, front_end, told_at_once
 
 LIMIT = 10
 
@@ -74,6 +74,22 @@ def test_a_line_says_what_a_call_waits_for_instead_of_the_log(
     with told_at_once(SHELL, "Running ...", "Nothing."), announced("Spark to start", 0):
         assert place.says("it waits for Spark to start. To give up, interrupt it.")
     assert caplog.text == ""
+
+
+def test_seconds_are_counted_until_spark_has_started(place: Place) -> None:
+    with counted_line(SHELL, "Starting Spark ..."):
+        assert place.says("Starting Spark ... 0 s")
+    assert place.texts[-1] == "Starting Spark ..."
+
+
+def test_where_nobody_watches_the_line_is_written_once(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell = SimpleNamespace(kernel=object())
+    monkeypatch.setenv("TOS_NONINTERACTIVE", "1")
+    with counted_line(front_end(shell), "Starting Spark ..."):
+        pass
+    assert capsys.readouterr().out == "Starting Spark ...\n"
 
 
 def test_an_error_leaves_its_own_words_and_no_thread(place: Place) -> None:
