@@ -40,6 +40,7 @@ FACTS: Facts = {
     "name": None,
     "has_learning_rate": True,
     "validates": False,
+    "measures": [],
     "master": "spark://master:7077",
     "program": "<KerasProgram of 6 parameters, 199,210 values>",
     "model_bytes": 796_840,
