@@ -23,7 +23,7 @@ from ...layout import Layout
 from ...steering.machine import Command
 from ...steering.shards import ShardLoad
 from ...steering.status import CheckpointStatus, Progress, RunStatus
-from ...telemetry.bus import EventBus, Sink
+from ...telemetry.bus import EventBus
 from ...telemetry.history import History
 from ..results.held_model import HeldModel
 from ..results.settings import RunSettings
@@ -142,9 +142,9 @@ class Following:
         if self._published > int(self.parts.training.follower.facts["past"]):
             self.parts.bus.publish(event)
             return
-        watching = (sink for sink in self.parts.bus.sinks if sink not in self._given)
-        hearing: list[Sink] = [self.parts.history, *watching]
-        for sink in hearing:
+        watching = [sink for sink in self.parts.bus.sinks if sink not in self._given]
+        self.parts.history(event)
+        for sink in watching:
             sink(event)
 
     def finish(self, last: list[bytes], error: TosError | None) -> None:
