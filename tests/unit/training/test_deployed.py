@@ -231,6 +231,18 @@ def test_a_lost_task_ends_the_run_with_its_checkpoints_and_how_to_continue() -> 
         assert part in str(error)
 
 
+def test_a_call_after_the_task_was_lost_is_refused_at_once() -> None:
+    task = Task(Views())
+    task.tell(1, facts={"ended": False, "uri": None, "state": "running"})
+    task.begin()
+    task.job.set_exception(ConnectError("ExecutorLostFailure"))
+    task.follower._wake.set()
+    task.ended.result(10)
+    task.follower._thread.join(10)
+    with pytest.raises(InvalidTransition, match=r"has ended\. It had no checkpoints"):
+        task.follower.call("parameters")
+
+
 def test_a_silent_task_ends_the_run() -> None:
     task = Task(Views())
     task.tell(1)

@@ -62,6 +62,7 @@ class Follower:
         self._wake = threading.Event()
         self._beat = self._seen = 0
         self._told = -1
+        self._over = False
         self._heard = time.monotonic()
 
     def begun(self, timeout: float) -> None:
@@ -104,9 +105,10 @@ class Follower:
         ended : callable
             Takes the last parameters, in parts, and what has ended the run, if it failed.
         """
-        threading.Thread(
+        self._thread = threading.Thread(
             target=self._follow, args=(name, publish, ended), name=f"tos-{name}", daemon=True
-        ).start()
+        )
+        self._thread.start()
 
     def call(self, method: str, timeout: float = ANSWER, **arguments: Any) -> Any:
         """Ask the run for something; return its answer.
@@ -120,6 +122,8 @@ class Follower:
         """
         number, answer = next(self._numbers), Future[Any]()
         with self._lock:
+            if self._over:
+                raise self._refusal(method)
             self._calls[number] = Call(number, method, arguments, source()), answer
         self._wake.set()
         try:
@@ -174,7 +178,7 @@ class Follower:
     def _advice(self) -> str:
         uri = self.facts.get("uri")
         if uri is None:
-            return "It had no checkpoints: give the next run checkpoint_dir=, to continue it."
+            return "It had no checkpoints. Give checkpoint_dir= to the next run, and you can resume it."
         return f"Its checkpoints are in {uri}: continue it by tos.resume({uri!r}, program=model)."
 
     def _poll(self, publish: Callable[[Event], object]) -> bool:
@@ -211,10 +215,16 @@ class Follower:
 
     def _refuse_calls(self) -> None:
         with self._lock:
+            self._over = True
             waiting, self._calls = list(self._calls.values()), {}
         for call, answer in waiting:
-            state = str(self.facts.get("state", "failed"))
-            answer.set_exception(InvalidTransition(state, call.method, "the run has ended."))
+            answer.set_exception(self._refusal(call.method))
+
+    def _refusal(self, method: str) -> InvalidTransition:
+        state = str(self.facts.get("state", "failed"))
+        return InvalidTransition(
+            state, method, f"the Spark task with its server has ended. {self._advice()}"
+        )
 
 
 def _first_line(error: BaseException) -> str:
