@@ -178,7 +178,7 @@ class Follower:
     def _advice(self) -> str:
         uri = self.facts.get("uri")
         if uri is None:
-            return "It had no checkpoints. Give checkpoint_dir= to the next run, and you can resume it."
+            return "It had no checkpoints. Give checkpoint_dir= to the next run, to resume it."
         return f"Its checkpoints are in {uri}: continue it by tos.resume({uri!r}, program=model)."
 
     def _poll(self, publish: Callable[[Event], object]) -> bool:
