@@ -145,7 +145,7 @@ class Follower:
 
     def _letter(self) -> Told | None:
         content = self._mail.get(DOWN)
-        return None if content is None else read(content, Told)
+        return read(content, Told) if content else None
 
     def _follow(self, name: str, publish: Callable[[Event], object], ended: Ended) -> None:
         error: TosError | None = None

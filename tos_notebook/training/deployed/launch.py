@@ -21,7 +21,7 @@ from ...telemetry.bus import EventBus, Sink
 from ...telemetry.history import History
 from .. import factory
 from .follower import Follower
-from .letters import DOWN, UP
+from .letters import DOWN, UP, Asked, written
 from .request import Request
 from .run import Center, DeployedRun, Parts, Training
 
@@ -75,6 +75,9 @@ def deploy(
     name, greeting = f"tos_{secrets.token_hex(8)}", secrets.token_bytes(16)
     way = way_to(sc, name, greeting)
     mail = way.mail(sc.session)
+    # Else the server would log each look for a letter that is not there.
+    mail.put(UP, written(Asked(0, 0)))
+    mail.put(DOWN, b"")
     sys.stderr.write(f"{why}: the server runs in a Spark task, and this notebook follows it.\n")
     job = in_thread(f"tos-deployed-{name}", partial(_task, sc, name, way, content))
     follower = Follower(mail, job)
