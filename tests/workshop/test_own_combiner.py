@@ -57,7 +57,7 @@ def test_capped() -> None:
         (lambda c, u, p: c + u, "nothing is limited"),
         (lambda c, u, p: np.clip(u, -0.1, 0.1), "That is the limited change"),
         (lambda c, u, p: np.clip(c + u, -0.1, 0.1), "limits the center's values"),
-        (lambda c, u, p: c + np.minimum(u, 0.1), "what goes down is not"),
+        (lambda c, u, p: c + np.minimum(u, 0.1), "moves down are not"),
         (lambda c, u, p: c + u * 0.1 / np.abs(u).max(), "scales the whole change"),
         (lambda c, u, p: c + np.clip(u, -0.2, 0.2), "the center is to move by"),
     ],

@@ -108,7 +108,7 @@ def test_once() -> None:
         (BySequence, "distinguish their pushes"),
         (ByChange, "same number"),
         (WithoutEpoch, "next epoch"),
-        (Shared, "memory of its own"),
+        (Shared, "its own memory"),
     ],
 )
 def test_once_hints(wrong: Any, words: str) -> None:
