@@ -52,6 +52,13 @@ def test_docstrings_become_markdown() -> None:
     assert inline("`tos_notebook.telemetry.history.History.frame`") == "`History.frame`"
 
 
+def test_the_page_of_screenshots_shows_each_once_and_they_are_small() -> None:
+    text = (DOCS / "tutorial/what-you-see.md").read_text("utf-8")
+    files = sorted((DOCS / "tutorial/pictures").iterdir())
+    assert sorted(re.findall(r"\]\(pictures/(.+?)\)", text)) == [file.name for file in files]
+    assert sum(file.stat().st_size for file in files) < 1_500_000
+
+
 def test_readme_is_short() -> None:
     assert len(README.read_text("utf-8").split()) <= WORDS
 
