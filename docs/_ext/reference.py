@@ -224,7 +224,7 @@ def _fields(title: str, found: Iterable[Parameter], defaults: Mapping[str, str])
         (
             ", ".join(code(name.strip()) for name in each.name.split(",")),
             inline(re.sub(r", optional$|, default.*$", "", each.type)),
-            defaults.get(each.name.split(",")[0].strip().lstrip("*"), ""),
+            _defaults_of(each.name, defaults),
             inline(" ".join(each.desc)),
         )
         for each in found
@@ -235,6 +235,12 @@ def _fields(title: str, found: Iterable[Parameter], defaults: Mapping[str, str])
         head = (title.removesuffix("s"), "Type", "Meaning")
         return table(head, [(row[0], row[1], row[3]) for row in rows])
     return table((title.removesuffix("s"), "Type", "Default", "Meaning"), rows)
+
+
+def _defaults_of(names: str, defaults: Mapping[str, str]) -> str:
+    """Return the defaults of parameters that share a row: one if all have the same."""
+    found = [defaults.get(name.strip().lstrip("*"), "") for name in names.split(",")]
+    return ", ".join(filter(None, found if len(set(found)) > 1 else found[:1]))
 
 
 def _documented_fields(value: Any) -> Iterator[Parameter]:

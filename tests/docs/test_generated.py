@@ -147,6 +147,11 @@ def test_a_function_that_is_named_as_its_module_is_in_the_reference() -> None:
     assert "`batch_seconds`" in reference(".. autofunction:: tos_notebook.theory.scaling\n")
 
 
+def test_parameters_that_share_a_row_show_each_default() -> None:
+    text = reference(".. autoclass:: tos_notebook.combiners.FedAdam\n")
+    assert "| `beta1`, `beta2` | float | `0.9`, `0.99` |" in text
+
+
 def test_the_course_lists_every_notebook() -> None:
     page = generated.course()
     for path in (ROOT / "notebooks").glob("*.ipynb"):
