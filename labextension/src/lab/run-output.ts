@@ -4,10 +4,12 @@ import { type IRenderMimeRegistry, MimeModel, type IRenderMime } from "@jupyterl
 import { Widget } from "@lumino/widgets";
 
 import { h } from "../view/dom";
+import { hasEnded } from "../view/model";
 import type { Choices } from "../view/others";
 import { RunView } from "../view/run-view";
 import { t } from "../view/text";
 import type { CommChannel } from "./comm-channel";
+import { intoSight } from "./into-sight";
 import type { KernelLink } from "./link";
 import { RUN_MIME, type RunReference } from "./protocol";
 import { mark } from "./run-views";
@@ -17,6 +19,9 @@ import type { SettingsModel } from "./settings";
 
 /** Of the widget that other front ends show; without its kernel it shows nothing. */
 const WIDGET_MIME = "application/vnd.jupyter.widget-view+json";
+
+/** Seconds since its start in which a run is one that somebody has just begun. */
+const NEW = 5;
 
 /** Seconds between two messages while the notebook is hidden. */
 const UNSEEN = 5;
@@ -144,6 +149,10 @@ export class RunOutput extends Widget implements IRenderMime.IRenderer {
     this.saved?.dispose();
     this.node.replaceChildren(this.view.element);
     this.view.start();
+    const row = this.run === null ? undefined : link.overview.run(this.run);
+    if (row && row.elapsed < NEW && !hasEnded(row.state)) {
+      this.disposed.connect(intoSight(this.view.element));
+    }
     this.shown = link;
     link.changed.connect(this.refresh);
     return true;
