@@ -15,7 +15,7 @@ from typing import Any
 import tos_notebook as tos
 from tests.clusters.standalone import EXECUTOR, command_line, descendants
 from tests.integration.conftest import new_counter
-from tests.integration.connect_program import ROWS, TOTAL, frame_of
+from tests.integration.connect_program import COUNTED, ROWS, TOTAL, frame_of
 from tests.support.watching import Watch
 from tos_notebook.events import MilestoneCommitted
 
@@ -33,14 +33,7 @@ def main() -> None:
     address, folder, *pids = sys.argv[1:]
     watch = Watch()
     spark = tos.connect(address)
-    with tos.TrainingSession(
-        spark,
-        new_counter(),
-        combiner="downpour",
-        batch_size=10,
-        sync_interval=1,
-        checkpoint_dir=folder,
-    ) as session:
+    with tos.TrainingSession(spark, new_counter(), **COUNTED, checkpoint_dir=folder) as session:
         run = session.start(frame_of(spark), epochs=EPOCHS, sinks=[watch], checkpoint_every=4)
         run.chaos(tos.chaos.Pause(0.02, any=2))
         mark = watch.until(MilestoneCommitted, count=6)

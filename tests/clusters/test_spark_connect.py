@@ -1,38 +1,55 @@
-"""A Spark Connect server on a real cluster whose executors die."""
+"""A Spark Connect server on a real cluster: executors die, a notebook runs, runs are steered."""
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
-from tests.clusters.standalone import ROOT, Standalone
-from tests.support.connect_server import ConnectServer
+import pytest
 
-LIMIT = 240.0
-"""Seconds for the program, on a machine that is busy."""
+from tests.clusters.standalone import ROOT, Standalone
+from tests.notebooks.test_execution import FOLDER, run_notebook
+from tests.support.connect_server import ConnectServer
 
 SETTINGS = {"spark.cores.max": "2", "spark.executor.cores": "1", "spark.executor.memory": "1g"}
 
 
+@pytest.fixture(scope="module")
+def server(
+    standalone: Standalone, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ConnectServer]:
+    """A server with two executors, for one client after the other."""
+    folder = tmp_path_factory.mktemp("connect")
+    with ConnectServer(folder, standalone.master, SETTINGS) as server:
+        yield server
+
+
+@pytest.mark.gate
 def test_every_row_counts_once_although_an_executor_dies(
-    standalone: Standalone, tmp_path: Path
+    standalone: Standalone, server: ConnectServer, tmp_path: Path
 ) -> None:
-    program = "tests.clusters.spark_connect_program"
-    with ConnectServer(tmp_path / "server", standalone.master, SETTINGS) as server:
-        nodes = [str(node.pid) for node in standalone.nodes]
-        done = subprocess.run(
-            [sys.executable, "-m", program, server.address, str(tmp_path / "runs"), *nodes],
-            capture_output=True,
-            text=True,
-            timeout=LIMIT,
-            check=False,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
-    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
-    found = json.loads(done.stdout.splitlines()[-1])
+    nodes = [node.pid for node in standalone.nodes]
+    found = server.told("tests.clusters.spark_connect_program", tmp_path / "runs", *nodes)
     assert found["total"] == found["expected"]
     assert 0 < found["stopped"] < found["expected"][1]
+
+
+def test_a_run_is_steered_saved_and_resumed_and_a_model_swaps_its_strategy_and_predicts(
+    server: ConnectServer, tmp_path: Path
+) -> None:
+    found = server.told("tests.integration.connect_program", tmp_path, "steered", "learned")
+    assert found["steered"]["total"] == found["steered"]["expected"]
+    assert found["steered"]["partitions"] == [2]
+    learned = found["learned"]
+    assert (learned["samples"], learned["skipped"], learned["predicted"]) == (8 * 1796, 1, 1796)
+    assert learned["strategies"] == ["allreduce"]
+    assert learned["evaluated"] > 0.9
+
+
+def test_the_courses_first_notebook(server: ConnectServer, tmp_path: Path) -> None:
+    """Every cell runs, and shows what it showed where Spark was in the notebook's process."""
+    text = (FOLDER / "00_first_steps.ipynb").read_text()
+    assert text.count("%tos_connect local[2]") == 1
+    notebook = tmp_path / "00_first_steps.ipynb"
+    notebook.write_text(text.replace("%tos_connect local[2]", f"%tos_connect {server.address}"))
+    run_notebook(notebook, PYTHONPATH=f"{ROOT}:{FOLDER}")

@@ -1,7 +1,7 @@
 """What a user does over Spark Connect, one thing after the other, in a process without a JVM.
 
 ``python -m tests.integration.connect_program sc://host:port FOLDER`` prints what it has found as a
-line of JSON.
+line of JSON. It is as if pyspark-client were installed, which is PySpark for such a process alone.
 """
 
 from __future__ import annotations
@@ -31,6 +31,16 @@ from tos_notebook.steering.machine import Command
 ROWS = 300
 VALUES = np.arange(1.0, ROWS + 1)
 TOTAL = float(VALUES.sum())
+COUNTED: dict[str, Any] = {"combiner": "downpour", "batch_size": 10, "sync_interval": 1}
+"""Of a session whose counter ends as the exact sum of its rows."""
+
+
+def hide_jvm() -> None:
+    """Let the rest of PySpark be what pyspark-client is: without what needs a JVM."""
+    assert "pyspark" not in sys.modules
+    for name in ("py4j", "pyspark.core"):
+        # As an import finds what is not installed.
+        sys.modules[name] = None  # type: ignore[assignment]
 
 
 def frame_of(spark: Any) -> Any:
@@ -43,12 +53,7 @@ def steered(spark: Any, folder: Path) -> dict[str, Any]:
     """Pause, lay out again, take another rule, stop, and continue from the checkpoint."""
     watch, epochs = Watch(), 6
     with tos.TrainingSession(
-        spark,
-        new_counter(),
-        combiner="downpour",
-        batch_size=10,
-        sync_interval=1,
-        checkpoint_dir=str(folder / "runs"),
+        spark, new_counter(), **COUNTED, checkpoint_dir=str(folder / "runs")
     ) as session:
         run = session.start(
             frame_of(spark), epochs=epochs, sinks=[watch], partitions=2, checkpoint_every=4
@@ -73,6 +78,7 @@ def steered(spark: Any, folder: Path) -> dict[str, Any]:
         "paused": paused,
         "stopped": stopped,
         "state": resumed.state,
+        "uri": run.uri,
         "total": parameters,
         "expected": [epochs * TOTAL, float(epochs * ROWS)],
         "partitions": [event.partitions for event in watch.of(Repartitioned)],
@@ -212,6 +218,7 @@ TRIED: tuple[Callable[[Any, Path], dict[str, Any]], ...] = (
 
 def main() -> None:
     """Try all of it, or what is named."""
+    hide_jvm()
     address, folder, *names = sys.argv[1:]
     spark = tos.connect(address)
     found: dict[str, Any] = {}
@@ -220,9 +227,9 @@ def main() -> None:
             own = Path(folder, each.__name__)
             own.mkdir(parents=True)
             found[each.__name__] = each(spark, own)
-    import pyspark
-
-    found["jvm"] = pyspark.SparkContext._gateway is not None
+    found["loaded"] = [
+        n for n, m in sys.modules.items() if m and n.startswith(("py4j", "pyspark.core"))
+    ]
     spark.stop()
     found["threads"] = [t.name for t in threading.enumerate() if t.name.startswith("tos-")]
     sys.stdout.write(json.dumps(found) + "\n")

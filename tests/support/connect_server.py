@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from tests.clusters.standalone import ROOT, START_TIMEOUT, Server
+
+LIMIT = 300.0
+"""Seconds for a client's program that takes 30 on an idle machine: for one that is not idle."""
 
 SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
@@ -61,6 +67,32 @@ class ConnectServer(Server):
         )
         found = self.wait()
         self.address = f"sc://127.0.0.1:{found[2]}"
+
+    def told(self, program: str, *arguments: object, **environ: str) -> dict[str, Any]:
+        """Run a client's program to its end; return the line of JSON that it prints last.
+
+        Parameters
+        ----------
+        program : str
+            A module, which is given the server's address first.
+        *arguments : object
+            What else it is given.
+        **environ : str
+            Variables beside this process's own.
+        """
+        words = [sys.executable, "-m", program, self.address, *map(str, arguments)]
+        done = subprocess.run(
+            words,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT), **environ},
+        )
+        assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return found
 
     def __enter__(self) -> ConnectServer:
         return self
