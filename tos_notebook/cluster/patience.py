@@ -16,6 +16,7 @@ from ..errors import ConfigError, WaitTimeout
 from .backend import backend_of
 from .calls import java_errors
 from .executors import executor_cores, is_local, task_cores
+from .remote.context import is_address
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -82,6 +83,12 @@ class Patience:
         return not (self.expired or self.hopeless is not None)
 
     def _line(self, found: int, waited: float) -> str:
+        if is_address(self.master):
+            # A server does not tell its executors.
+            return (
+                f"Waiting for {self.master} to give executors with a free core, and for them to "
+                f"import TensorFlow: {waited:.0f} s of at most {self.timeout:g} s."
+            )
         count = f"{found} executor{'' if found == 1 else 's'}" if found else "no executor"
         what = "to import TensorFlow, or to have a free core" if found else "to give executors"
         return (

@@ -11,6 +11,7 @@ from typing import Any
 from ..cluster.backend import spark_context
 from ..cluster.executors import active_context, is_running
 from ..cluster.remote.context import is_address, is_remote
+from ..cluster.remote.opening import shown
 from ..common.console import is_noninteractive, quiet_stderr
 from ..errors import TosError
 from ..readable import counted
@@ -105,8 +106,10 @@ class Connection:
         master = options.master or _existing(namespace)
         if master is options.master and active_context() is None and not is_noninteractive():
             # It takes seconds, in which nothing else would be said.
-            doing = "Connecting to" if is_address(master) else "Starting Spark on"
-            text = f"{doing} {master} ..." if master else "Starting Spark ..."
+            if is_address(master):
+                text = f"Connecting to {shown(master)} ..."
+            else:
+                text = f"Starting Spark on {master} ..." if master else "Starting Spark ..."
             counts = counted_line(front_end(self._shell), text)
         with counts, quiet_stderr():
             spark = connect(

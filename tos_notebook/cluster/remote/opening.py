@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from ...errors import ClusterUnreachable, ConnectError
+from ...errors import ClusterUnreachable, ConnectError, TosError
 from .context import SCHEME, address_of, context_of_session, is_address, is_remote, latest
 
 ENVIRONMENT = "SPARK_REMOTE"
@@ -34,7 +34,7 @@ def remote_session(given: Any, settings: Mapping[str, str]) -> Any:
     ConnectError
         The session was stopped, another one is open, or this process has a Spark of its own.
     ClusterUnreachable
-        The server does not answer.
+        The server does not answer, or not as a Spark Connect server.
     """
     if is_remote(given):
         return _adopted(given, settings)
@@ -83,18 +83,20 @@ def _opened(address: str, settings: Mapping[str, str]) -> Any:
         context = context_of_session(known)
         if (context.host, context.port) != _place(address):
             raise ConnectError(
-                f"Expected {address}, but a session is open to {context.master}. Adopt that one "
-                "with connect(), or stop it first: spark.stop()."
+                f"Expected {shown(address)}, but a session is open to {context.master}. Adopt "
+                "that one with connect(), or stop it first: spark.stop()."
             )
         return _adopted(known, settings)
     if _has_jvm():
         raise ConnectError(
-            f"Expected {address}, but this process runs Spark already. Stop it first: spark.stop()."
+            f"Expected {shown(address)}, but this process runs Spark already. Stop it first: "
+            "spark.stop()."
         )
     _check_port(address)
     try:
         from pyspark.sql import SparkSession
 
+        _check_protocol(address)
         builder: Any = SparkSession.builder.remote(address)
         for key, value in settings.items():
             builder = builder.config(key, str(value))
@@ -106,24 +108,55 @@ def _opened(address: str, settings: Mapping[str, str]) -> Any:
             f"This Python lacks what Spark Connect needs ({_first_line(error)}): pip install "
             '"tos_notebook[connect]", and restart the kernel.'
         ) from None
+    except TosError:
+        raise
     except Exception as error:
-        raise ConnectError(f"{address} opens no session: {_first_line(error)}") from None
+        raise ConnectError(f"{shown(address)} opens no session: {_first_line(error)}") from None
     return session
 
 
+def shown(address: str) -> str:
+    """Return an address without its parameters, of which one may be a token.
+
+    Parameters
+    ----------
+    address : str
+    """
+    return SCHEME + address.removeprefix(SCHEME).partition("/")[0]
+
+
 def _place(address: str) -> tuple[str, int]:
-    return address_of(address.removeprefix(SCHEME).partition("/")[0])
+    return address_of(shown(address).removeprefix(SCHEME))
 
 
 def _check_port(address: str) -> None:
+    if shown(address) == SCHEME:
+        raise ConnectError(f"Expected an address such as sc://host:15002, got {SCHEME} alone.")
     try:
         with suppress(ConnectionResetError), socket.create_connection(_place(address), ANSWER):
             pass
     except (OSError, ValueError, OverflowError) as error:
         raise ClusterUnreachable(
-            f"No answer from {address} ({error}). Check the address, and whether a Spark Connect "
-            "server runs there (sbin/start-connect-server.sh) and its port is open from here."
+            f"No answer from {shown(address)} ({error}). Check the address, and whether a Spark "
+            "Connect server runs there (sbin/start-connect-server.sh) and its port is open from "
+            "here."
         ) from None
+
+
+def _check_protocol(address: str) -> None:
+    """See that a server speaks gRPC, which PySpark itself would wait for much longer."""
+    import grpc
+    from pyspark.sql.connect.client.core import DefaultChannelBuilder
+
+    with DefaultChannelBuilder(address).toChannel() as channel:
+        try:
+            grpc.channel_ready_future(channel).result(ANSWER)
+        except grpc.FutureTimeoutError:
+            raise ClusterUnreachable(
+                f"What answers at {shown(address)} is no Spark Connect server, or one that is "
+                f"busy for more than {ANSWER:g} s. Check the port, which is 15002 by default, and "
+                "whether the server uses TLS (/;use_ssl=true)."
+            ) from None
 
 
 def _first_line(error: BaseException) -> str:
