@@ -51,12 +51,12 @@ def in_arrow(
 
     # Once: Spark knows by these bytes that it has stored what the function made.
     content = CloudPickleSerializer().dumps(list(calls))
+    unpacked, in_batches = unpacker(), packer(lanes)
 
     def run(batches: Iterable[Any]) -> Iterator[Any]:
         import importlib
         import pickle
 
-        import pyarrow as pa
         from pyspark import TaskContext
 
         try:
@@ -67,42 +67,76 @@ def in_arrow(
         noted.clear()
         context = TaskContext.get()
         partition = 0 if context is None else context.partitionId()
+        values = unpacked(batches, noted) if packed else batches
+        for call in pickle.loads(content):
+            values = call(partition, values)
+        return in_batches(partition, values, noted)
+
+    return run
+
+
+def unpacker() -> Callable[[Iterable[Any], list[Any]], Iterator[Any]]:
+    """Return a function that yields the values of batches, and keeps their notes in a list.
+
+    A closure, as `in_arrow` says.
+    """
+
+    def unpacked(batches: Iterable[Any], noted: list[Any]) -> Iterator[Any]:
+        import pickle
+
+        for batch in batches:
+            is_note = batch.column("note").to_pylist()
+            for row, value in zip(is_note, batch.column("value"), strict=True):
+                one = pickle.loads(value.as_buffer())
+                if row:
+                    noted.append(one)
+                else:
+                    yield one
+
+    return unpacked
+
+
+def packer(
+    lanes: Sequence[int] | None,
+) -> Callable[[int, Iterable[Any], list[Any]], Iterator[Any]]:
+    """Return a function that makes batches of a partition's values, and of the notes behind them.
+
+    A closure, as `in_arrow` says.
+
+    Parameters
+    ----------
+    lanes : sequence of int, optional
+        See `in_arrow`.
+    """
+
+    def packed(partition: int, values: Iterable[Any], noted: list[Any]) -> Iterator[Any]:
+        import pickle
+
+        import pyarrow as pa
+
         pending: list[tuple[int, bool, bytes]] = []
 
-        def unpacked() -> Iterator[Any]:
-            for batch in batches:
-                is_note = batch.column("note").to_pylist()
-                for row, value in zip(is_note, batch.column("value"), strict=True):
-                    one = pickle.loads(value.as_buffer())
-                    if row:
-                        noted.append(one)
-                    else:
-                        yield one
-
-        def sent() -> Any:
+        def batch() -> Any:
             columns = [pa.array(list(column)) for column in zip(*pending, strict=True)]
             pending.clear()
             kinds = pa.int32(), pa.bool_(), pa.binary()
             arrays = [column.cast(kind) for column, kind in zip(columns, kinds, strict=True)]
             return pa.RecordBatch.from_arrays(arrays, ["lane", "note", "value"])
 
-        values: Iterable[Any] = unpacked() if packed else batches
-        for call in pickle.loads(content):
-            values = call(partition, values)
         size = 0
         for value in values:
             lane = partition if lanes is None else lanes[value[0]]
             pending.append((lane, False, pickle.dumps(value, 5)))
             size += len(pending[-1][2])
             if size > 1 << 20 or len(pending) == 1000:
-                yield sent()
+                yield batch()
                 size = 0
         lane = partition if lanes is None else lanes[0]
         pending.extend((lane, True, pickle.dumps(each, 5)) for each in noted)
         if pending:
-            yield sent()
+            yield batch()
 
-    return run
+    return packed
 
 
 def for_each(call: Callable[[Iterable[Any]], Iterable[Any]]) -> Call:
