@@ -52,7 +52,9 @@ def environment(name: str) -> Path:
         print(f"{name}: installing {' '.join(COMBINATIONS[name])} into {folder}", flush=True)
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
         pip = [str(python), "-m", "pip", "install", "--quiet", "--no-compile"]
-        subprocess.run([*pip, "-e", f"{ROOT}[demo]", *COMBINATIONS[name], *TOOLS], check=True)
+        subprocess.run(
+            [*pip, "-e", f"{ROOT}[demo,connect]", *COMBINATIONS[name], *TOOLS], check=True
+        )
         # Last, so that an interrupted installation is done again.
         done.touch()
     return python

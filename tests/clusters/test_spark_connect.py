@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.clusters.object_store import ObjectStore
 from tests.clusters.standalone import ROOT, Standalone
 from tests.notebooks.test_execution import FOLDER, run_notebook
 from tests.support.connect_server import ConnectServer
@@ -44,6 +45,15 @@ def test_a_run_is_steered_saved_and_resumed_and_a_model_swaps_its_strategy_and_p
     assert (learned["samples"], learned["skipped"], learned["predicted"]) == (8 * 1796, 1, 1796)
     assert learned["strategies"] == ["allreduce"]
     assert learned["evaluated"] > 0.9
+
+
+def test_a_run_is_saved_in_an_object_store_and_resumed_from_there(server: ConnectServer) -> None:
+    with ObjectStore() as store:
+        program, folder = "tests.clusters.spark_connect_program", f"{store.uri}/runs"
+        found = server.told(program, folder, **store.environ)
+    assert found["total"] == found["expected"]
+    assert 0 < found["stopped"] < found["expected"][1]
+    assert found["uri"].startswith(f"{folder}/run-")
 
 
 def test_the_courses_first_notebook(server: ConnectServer, tmp_path: Path) -> None:

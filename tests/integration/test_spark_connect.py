@@ -2,44 +2,48 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.clusters.standalone import ROOT
+import tos_notebook as tos
+from tests.integration.conftest import new_counter
+from tests.integration.connect_program import COUNTED, ROWS, TOTAL, frame_of
 from tests.support.connect_server import ConnectServer
+from tests.support.watching import Watch
+from tos_notebook.events import MilestoneCommitted
 
-LIMIT = 300.0
-"""Seconds for the program, on a machine that is busy."""
+EPOCHS = 4
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
+    """A Spark Connect server of this machine, for one program after the other."""
+    with ConnectServer(tmp_path_factory.mktemp("server")) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def found(server: ConnectServer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the program has found; see `tests.integration.connect_program`."""
-    folder = tmp_path_factory.mktemp("connect")
-    with ConnectServer(folder / "server") as server:
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "tests.integration.connect_program",
-                server.address,
-                str(folder),
-            ],
-            capture_output=True,
-            text=True,
-            timeout=LIMIT,
-            check=False,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
-        )
-    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
-    said: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return said
+    return server.told("tests.integration.connect_program", tmp_path_factory.mktemp("connect"))
+
+
+@pytest.fixture(scope="module")
+def cells(
+    server: ConnectServer, spark: Any, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[Any]]:
+    """What stands below a notebook's cells; see `tests.integration.connect_cells_program`."""
+    watch, folder = Watch(), tmp_path_factory.mktemp("classic")
+    with tos.TrainingSession(spark, new_counter(), **COUNTED, checkpoint_dir=str(folder)) as here:
+        run = here.start(frame_of(spark), epochs=EPOCHS, sinks=[watch], checkpoint_every=4)
+        run.chaos(tos.chaos.Pause(0.02, any=2))
+        watch.until(MilestoneCommitted, count=6)
+        run.stop()
+        assert 0 < run.status.samples < EPOCHS * ROWS
+    return server.told("tests.integration.connect_cells_program", run.uri)
 
 
 def test_a_frame_is_paused_laid_out_again_saved_and_resumed_and_counts_every_row_once(
@@ -84,6 +88,70 @@ def test_a_run_trains_although_executors_do_not_reach_the_notebook(found: dict[s
     assert followed["accuracy"] == pytest.approx(followed["model"])
 
 
-def test_the_client_has_no_jvm_and_leaves_no_thread(found: dict[str, Any]) -> None:
-    assert not found["jvm"]
+@pytest.mark.parametrize(
+    "names", [("hang", "shards"), pytest.param((), id="all", marks=pytest.mark.long)]
+)
+def test_other_strategies_and_a_worker_that_hangs_count_every_row_once(
+    server: ConnectServer, tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    """See `tests.integration.connect_strategies_program`."""
+    found = server.told("tests.integration.connect_strategies_program", tmp_path, *names)
+    assert set(names) <= set(found)
+    assert [name for name, (got, expected) in found.items() if got != expected] == []
+
+
+def test_the_client_does_without_a_jvm_and_py4j_and_leaves_no_thread(
+    found: dict[str, Any],
+) -> None:
+    """As where pyspark-client is installed, which has neither py4j nor ``pyspark.core``."""
+    assert found["loaded"] == []
     assert found["threads"] == []
+
+
+def test_a_cell_connects_and_the_next_one_trains(cells: dict[str, list[Any]]) -> None:
+    said = cells["connected"][1]
+    assert "Connected to the Spark Connect server sc://127.0.0.1:" in said
+    assert "Spark " in said
+    assert cells["trained"][0]
+    assert cells["counted"][1].split() == ["finished", str(2 * 1797)]
+
+
+def test_a_run_that_was_saved_with_a_jvm_is_resumed_without(cells: dict[str, list[Any]]) -> None:
+    assert cells["resumed"][1].split() == [
+        "finished",
+        str(EPOCHS * TOTAL),
+        str(EPOCHS * ROWS * 1.0),
+    ]
+
+
+def test_a_run_that_was_saved_without_a_jvm_is_resumed_with_one(
+    found: dict[str, Any], spark: Any
+) -> None:
+    steered = found["steered"]
+    epochs = int(steered["expected"][1]) // ROWS + 1
+    run = tos.resume(steered["uri"], frame_of(spark), spark=spark, epochs=epochs)
+    run.wait(120)
+    assert run.parameters()["total"].tolist() == [epochs * TOTAL, float(epochs * ROWS)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("no extra", 'pip install "tos_notebook[connect]"'),
+        ("no host", "Expected an address such as sc://host:15002"),
+        ("no port", "Port could not be cast to integer"),
+        ("unknown", "No answer from sc://no-such-host.invalid:15002"),
+        ("nobody", "Connection refused"),
+        ("mute", "is no Spark Connect server, or one that is busy for more than"),
+        ("another", "a session is open to sc://127.0.0.1:"),
+    ],
+)
+def test_a_wrong_address_is_one_message_in_time_without_its_token(
+    cells: dict[str, list[Any]], name: str, text: str
+) -> None:
+    succeeded, said, seconds = cells[name]
+    assert not succeeded
+    assert text in said
+    assert "Traceback" not in said
+    assert "secret" not in said
+    assert seconds < 60

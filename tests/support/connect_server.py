@@ -69,7 +69,7 @@ class ConnectServer(Server):
         self.address = f"sc://127.0.0.1:{found[2]}"
 
     def told(self, program: str, *arguments: object, **environ: str) -> dict[str, Any]:
-        """Run a client's program to its end; return the line of JSON that it prints last.
+        """Run a client's program to its end; return the last line of JSON that it prints.
 
         Parameters
         ----------
@@ -91,7 +91,9 @@ class ConnectServer(Server):
             env={**os.environ, "PYTHONPATH": str(ROOT), **environ},
         )
         assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
-        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        # What a notebook shows when it ends may come behind it.
+        lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
+        found: dict[str, Any] = json.loads(lines[-1])
         return found
 
     def __enter__(self) -> ConnectServer:

@@ -91,13 +91,15 @@ class Backend(Protocol):
             Spark does not answer.
         """
 
-    def kill(self, task: int, reason: str, timeout: float) -> None:
-        """Kill a task attempt, so that Spark starts another one; do nothing where nobody can.
+    def kill(self, task: int, group: str, reason: str, timeout: float) -> None:
+        """Kill a task attempt, so that Spark starts another one; where nobody can, end its job.
 
         Parameters
         ----------
         task : int
             Spark's task attempt id.
+        group : str
+            Its job's; a job that ends so raises `ClusterUnreachable`.
         reason : str
         timeout : float
             Seconds for Spark to take note.

@@ -158,12 +158,16 @@ def cancel(sc: SparkContext, group: str, timeout: float = ANSWER) -> None:
     backend_of(sc).cancel(group, timeout)
 
 
-def kill_task(sc: SparkContext, task: int, reason: str, timeout: float = ANSWER) -> None:
+def kill_task(
+    sc: SparkContext, group: str, task: int, reason: str, timeout: float = ANSWER
+) -> None:
     """Ask Spark to kill a task attempt, its Python process included, and to start another.
 
     Parameters
     ----------
     sc : SparkContext
+    group : str
+        Of the task's job.
     task : int
         Spark's task attempt id; one that has ended is left alone.
     reason : str
@@ -176,7 +180,7 @@ def kill_task(sc: SparkContext, task: int, reason: str, timeout: float = ANSWER)
     WaitTimeout
         Spark does not answer.
     """
-    backend_of(sc).kill(task, reason, timeout)
+    backend_of(sc).kill(task, group, reason, timeout)
 
 
 def cancellation(error: BaseException) -> str | None:

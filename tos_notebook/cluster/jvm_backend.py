@@ -139,7 +139,7 @@ class JvmBackend:
         # Not cancelJobGroup, which does nothing if the job has not been submitted yet.
         self._ask(lambda sc: sc.cancelJobGroupAndFutureJobs(group), "cancel its job", timeout)
 
-    def kill(self, task: int, reason: str, timeout: float) -> None:
+    def kill(self, task: int, group: str, reason: str, timeout: float) -> None:
         """See `Backend.kill`."""
         self._ask(
             lambda sc: sc.killTaskAttempt(task, True, reason),

@@ -16,7 +16,7 @@ from ..errors import ConfigError, WaitTimeout
 from .backend import backend_of
 from .calls import java_errors
 from .executors import executor_cores, is_local, task_cores
-from .remote.context import is_address
+from .remote.address import is_address
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

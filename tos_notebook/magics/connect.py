@@ -10,8 +10,8 @@ from typing import Any
 
 from ..cluster.backend import spark_context
 from ..cluster.executors import active_context, is_running
-from ..cluster.remote.context import is_address, is_remote
-from ..cluster.remote.opening import shown
+from ..cluster.remote.address import is_address, shown
+from ..cluster.remote.context import is_remote
 from ..common.console import is_noninteractive, quiet_stderr
 from ..errors import TosError
 from ..readable import counted

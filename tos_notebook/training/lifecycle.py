@@ -69,7 +69,7 @@ class Lifecycle:
         self._standstill = Standstill(
             plan.options.worker_timeout,
             training.supersede,
-            partial(kill_task, parts.sc),
+            partial(kill_task, parts.sc, training.run_id),
             training.fail,
             training.continue_without,
             plan.options.stall_timeout,

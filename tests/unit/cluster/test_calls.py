@@ -65,7 +65,7 @@ def test_commands_to_a_jvm_that_hangs_are_named_errors(hung: Any) -> None:
     with pytest.raises(WaitTimeout, match=r"Waited 0.01 s for Spark to cancel its job.*JVM"):
         jobs.cancel(hung, "run-1", 0.01)
     with pytest.raises(WaitTimeout, match="for Spark to kill task 7"):
-        jobs.kill_task(hung, 7, "it stood still", 0.01)
+        jobs.kill_task(hung, "run-1", 7, "it stood still", 0.01)
 
 
 def test_connecting_to_a_spark_whose_jvm_hangs_is_a_named_error(

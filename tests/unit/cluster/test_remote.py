@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 from tos_notebook.cluster.backend import backend_of, spark_context
 from tos_notebook.cluster.jobs import cancel, cancellation, run_job
-from tos_notebook.cluster.remote.context import RemoteContext, address_of
+from tos_notebook.cluster.remote.address import address_of
+from tos_notebook.cluster.remote.context import RemoteContext
 from tos_notebook.cluster.remote.rows import RemoteRows, _spark_hash, lanes_to
+from tos_notebook.errors import ClusterUnreachable
 
 
 class Frame:
@@ -237,3 +239,28 @@ def test_a_canceled_group_is_interrupted_and_runs_nothing_more(
     assert session.interrupted[:1] == ["run-1"]
     assert [cancellation(error) is not None for error in errors] == [True, True]
     assert len(session.jobs) == 1
+
+
+def test_a_task_that_is_killed_ends_its_job_once_by_an_error_that_says_why(
+    context: RemoteContext, session: Session
+) -> None:
+    """Whoever asks once more does not end the job that has come in its place."""
+    rows, heard = context.parallelize(range(2), 2), threading.Event()
+
+    def interrupt(tag: str) -> None:
+        session.interrupted.append(tag)
+        heard.set()
+
+    def running() -> None:
+        context.kill(7, "run-1", "it stood still", 5.0)
+        assert heard.wait(10)
+        raise RuntimeError("the server says that it is canceled")
+
+    session.interruptTag = interrupt  # type: ignore[method-assign]
+    session.running = running
+    with pytest.raises(ClusterUnreachable, match="ended the job of task 7, because it stood still"):
+        run_job(context, lambda: rows, lambda p, v: v, "run-1", "")  # type: ignore[arg-type]
+    session.running = lambda: context.kill(7, "run-1", "it stood still", 5.0)
+    interrupted = len(session.interrupted)
+    run_job(context, lambda: rows, lambda p, v: v, "run-1", "")  # type: ignore[arg-type]
+    assert len(session.interrupted) == interrupted

@@ -13,25 +13,21 @@ from contextlib import suppress
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from ...common import temporary
 from ...common.threads import in_thread
+from ...errors import ClusterUnreachable
 from ..jvm_backend import local_master
+from .address import address_of
 from .rows import RemoteRows
 from .tasks import LANE, NOTE, VALUE, OnlyIn, Sent, note, of_parts
+from .values import read
 
 INLINE = 8 << 20
 """Bytes up to which what is sent to tasks goes with their function; else it is a file."""
 
 SMALL = 1 << 20
 """Bytes up to which the values of all partitions go with the function that yields them."""
-
-SCHEME = "sc://"
-"""How the address of a Spark Connect server begins."""
-
-PORT = 15002
-"""Where a Spark Connect server listens unless it is told otherwise."""
 
 AGAIN = 0.5
 """Seconds between two tries at canceling a job that may not have begun."""
@@ -68,6 +64,9 @@ class RemoteContext:
         self._lock = threading.Lock()
         self._running: Counter[str] = Counter()
         self._cancelled: set[str] = set()
+        # By group: why its job is to end and to start again; and the tasks for which one did.
+        self._lost: dict[str, str] = {}
+        self._killed: set[int] = set()
         self._files: dict[str, str] = {}
         self._accumulators: dict[str, Accumulator] = {}
         self._numbers = itertools.count()
@@ -156,7 +155,7 @@ class RemoteContext:
         order = sorted(enumerate(lanes.to_pylist()), key=itemgetter(1))
         is_note = notes.to_pylist()
         for row, _ in order:
-            value = pickle.loads(values[row].as_buffer())
+            value = read(values[row].as_buffer())
             if not is_note[row]:
                 yield value
             elif value[0] in self._accumulators:
@@ -175,11 +174,14 @@ class RemoteContext:
             return call()
         except Exception:
             self._refuse_cancelled(group)
+            if reason := self._lost.get(group):
+                raise ClusterUnreachable(reason) from None
             raise
         finally:
             self.session.removeTag(group)
             with self._lock:
                 self._running[group] -= 1
+                self._lost.pop(group, None)
 
     def _refuse_cancelled(self, group: str) -> None:
         if group in self._cancelled:
@@ -302,18 +304,28 @@ class RemoteContext:
             self._cancelled.add(group)
         if self.is_running():
             # What has been sent may not be known there yet.
-            in_thread(f"tos-cancel-{group}", lambda: self._interrupt(group, timeout))
+            self._interrupt(group, timeout, lambda: self._running[group] > 0)
 
-    def _interrupt(self, group: str, timeout: float) -> None:
-        waited = threading.Event()
-        for _ in range(max(1, int(timeout / AGAIN))):
-            if not self._running[group] or not self.is_running():
+    def _interrupt(self, group: str, timeout: float, wanted: Callable[[], bool]) -> None:
+        def interrupt() -> None:
+            waited = threading.Event()
+            for _ in range(max(1, int(timeout / AGAIN))):
+                if not wanted() or not self.is_running():
+                    return
+                self.session.interruptTag(group)
+                waited.wait(AGAIN)
+
+        in_thread(f"tos-cancel-{group}", interrupt)
+
+    def kill(self, task: int, group: str, reason: str, timeout: float) -> None:
+        """See `Backend.kill`; a server can end a whole job only, whose workers then start again."""
+        with self._lock:
+            # Asked once more, it would end the job that has come in its place.
+            if task in self._killed or not self._running[group]:
                 return
-            self.session.interruptTag(group)
-            waited.wait(AGAIN)
-
-    def kill(self, task: int, reason: str, timeout: float) -> None:
-        """See `Backend.kill`; no server can."""
+            self._killed.add(task)
+            self._lost[group] = f"Spark Connect ended the job of task {task}, because {reason}."
+        self._interrupt(group, timeout, lambda: group in self._lost)
 
 
 class Cancelled(Exception):
@@ -364,17 +376,6 @@ def _value(sent: Sent) -> Any:
 def _is_large(values: Sequence[Any]) -> bool:
     """Whether values are more than numbers."""
     return not all(isinstance(value, int) for value in values)
-
-
-def address_of(endpoint: str) -> tuple[str, int]:
-    """Return host and port of a server's endpoint, such as ``localhost:15002``."""
-    found = urlsplit(f"sc://{endpoint}")
-    return found.hostname or endpoint, found.port or PORT
-
-
-def is_address(master: Any) -> bool:
-    """Whether this is the address of a Spark Connect server."""
-    return isinstance(master, str) and master.startswith(SCHEME)
 
 
 _contexts: dict[str, RemoteContext] = {}

@@ -10,7 +10,8 @@ from contextlib import suppress
 from typing import Any
 
 from ...errors import ClusterUnreachable, ConnectError, TosError
-from .context import SCHEME, address_of, context_of_session, is_address, is_remote, latest
+from .address import SCHEME, address_of, is_address, shown
+from .context import context_of_session, is_remote, latest
 
 ENVIRONMENT = "SPARK_REMOTE"
 """Where PySpark itself finds such an address."""
@@ -113,16 +114,6 @@ def _opened(address: str, settings: Mapping[str, str]) -> Any:
     except Exception as error:
         raise ConnectError(f"{shown(address)} opens no session: {_first_line(error)}") from None
     return session
-
-
-def shown(address: str) -> str:
-    """Return an address without its parameters, of which one may be a token.
-
-    Parameters
-    ----------
-    address : str
-    """
-    return SCHEME + address.removeprefix(SCHEME).partition("/")[0]
 
 
 def _place(address: str) -> tuple[str, int]:

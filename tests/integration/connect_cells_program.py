@@ -1,0 +1,90 @@
+"""The cells of a notebook that connects to a Spark Connect server, wrongly at first.
+
+``python -m tests.integration.connect_cells_program sc://host:port URI`` prints a line of JSON:
+whether each cell succeeded, what stands below it, and its seconds. The URI is that of a run which a
+session with a JVM has saved.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+import time
+from typing import Any
+
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.utils.capture import capture_output
+from traitlets.config import Config
+
+from tos_notebook.cluster.remote import opening
+
+TOKEN = "/;token=secret"
+
+DATA = """
+from sklearn.datasets import load_digits
+from tests.integration.conftest import classifier
+from tests.integration.connect_program import frame_of
+digits, frame = load_digits(return_X_y=True), frame_of(spark)
+"""
+
+TRAIN = """%%tos_train --data digits --epochs 2 --batch-size 32 -o run
+model = classifier()
+"""
+
+COUNTED = "run.wait(); print(run.state, run.history['samples'].sum())"
+
+RESUMED = "resumed.wait(); print(resumed.state, *resumed.parameters()['total'])"
+
+
+def wrong(mute: str) -> dict[str, str]:
+    """Return wrong addresses."""
+    return {
+        "no host": "sc://",
+        "no port": "sc://127.0.0.1:first",
+        "unknown": f"sc://no-such-host.invalid:15002{TOKEN}",
+        "nobody": f"sc://127.0.0.1:1{TOKEN}",
+        "mute": f"{mute}{TOKEN}",
+    }
+
+
+def main() -> None:
+    """Run the cells."""
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.InteractiveShell.colors = "nocolor"
+    shell = InteractiveShell.instance(config=config)
+    found: dict[str, list[Any]] = {}
+
+    def cell(name: str, text: str) -> None:
+        began = time.monotonic()
+        with capture_output() as captured:
+            succeeded = shell.run_cell(text).success
+        said = captured.stdout + captured.stderr
+        found[name] = [succeeded, said, time.monotonic() - began]
+
+    address, uri = sys.argv[1:]
+    cell("loaded", "%load_ext tos_notebook")
+    # As an import finds it that is not installed.
+    sys.modules["grpc"] = None  # type: ignore[assignment]
+    cell("no extra", f"%tos_connect {address}")
+    del sys.modules["grpc"]
+    opening.ANSWER = 1.0
+    # It listens, and no more: whoever connects is heard by nobody.
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        for name, place in wrong(f"sc://127.0.0.1:{silent.getsockname()[1]}").items():
+            cell(name, f"%tos_connect {place}")
+    opening.ANSWER = 10.0
+    cell("connected", f"%tos_connect {address}")
+    cell("another", f"%tos_connect sc://127.0.0.1:1{TOKEN}")
+    cell("data", DATA)
+    cell("trained", TRAIN)
+    cell("counted", COUNTED)
+    cell("resumes", f"%tos_resume {uri} --data frame -o resumed")
+    cell("resumed", RESUMED)
+    cell("ended", "spark.stop()")
+    sys.stdout.write(json.dumps(found) + "\n")
+
+
+if __name__ == "__main__":
+    main()
