@@ -39,6 +39,7 @@ TESTS = (
     "tests/integration/test_allreduce.py",
     "tests/integration/test_resumed.py",
     "tests/integration/test_examples.py",
+    "tests/integration/test_spark_connect.py",
 )
 """What calls Spark and TensorFlow in most ways: to connect, read, train, predict, in pipelines."""
 
