@@ -89,7 +89,8 @@ def test_python_on_standalone(standalone: Standalone, hadoop: Hadoop, tmp_path: 
     command = line("python", "spark://master:7077")
     trained(run(command, tmp_path, SMALL, hadoop, standalone.master))
     runs = f"/{tmp_path.name}/runs"
-    (saved,) = hadoop.list(runs)
+    # Beside it are its program and the values that it began with.
+    (saved,) = [n for n in hadoop.list(runs) if n.startswith("run-") and "." not in n]
     assert any(name.startswith("checkpoint-") for name in hadoop.list(f"{runs}/{saved}"))
 
 

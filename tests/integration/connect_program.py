@@ -7,6 +7,8 @@ line of JSON. It is as if pyspark-client were installed, which is PySpark for su
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -25,6 +27,7 @@ from tos_notebook.events import (
     MilestoneCommitted,
     Repartitioned,
     StrategySwapped,
+    WorkerLost,
 )
 from tos_notebook.steering.machine import Command
 
@@ -98,6 +101,30 @@ def killed(spark: Any, folder: Path) -> dict[str, Any]:
         "total": run.parameters()["total"].tolist(),
         "expected": [3 * TOTAL, 3.0 * ROWS],
         "restarts": len(watch.of(JobRestarted)),
+    }
+
+
+def hung(spark: Any, folder: Path) -> dict[str, Any]:
+    """Have a worker that lives, and says nothing any more."""
+    watch, stopped = Watch(), list[int]()
+    made: list[tos.Run] = []
+
+    def stop_once(event: Any) -> None:
+        if isinstance(event, MilestoneCommitted) and event.sequence == 5 and not stopped:
+            members = made[0].parts.training.facts(("", 0.0), 2).members
+            stopped.extend(m.pid for m in members if m.partition == event.partition)
+            os.kill(stopped[0], signal.SIGSTOP)
+
+    with tos.TrainingSession(spark, new_counter(), **COUNTED, sync="bsp") as session:
+        run = session.start((VALUES,), epochs=3, worker_timeout=3.0, sinks=[watch])
+        made.append(run)
+        run.add_sink(stop_once)
+        run.wait(120)
+    return {
+        "total": run.parameters()["total"].tolist(),
+        "expected": [3 * TOTAL, 3.0 * ROWS],
+        "lost": [event.reason for event in watch.of(WorkerLost)],
+        "restarts": [event.reason for event in watch.of(JobRestarted)],
     }
 
 
@@ -212,7 +239,12 @@ def deployed(spark: Any, folder: Path) -> dict[str, Any]:
 
 
 TRIED: tuple[Callable[[Any, Path], dict[str, Any]], ...] = (
-    *(steered, killed, learned, other_data, deployed),
+    steered,
+    killed,
+    hung,
+    learned,
+    other_data,
+    deployed,
 )
 
 

@@ -7,8 +7,6 @@ line of JSON: for each choice what was found, and what was expected.
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,8 +17,6 @@ import numpy as np
 import tos_notebook as tos
 from tests.integration.conftest import classifier, new_counter
 from tests.integration.connect_program import COUNTED, ROWS, TOTAL, VALUES, hide_jvm
-from tests.support.watching import Watch
-from tos_notebook.events import MilestoneCommitted, WorkerLost
 
 Found = tuple[list[Any], list[Any]]
 
@@ -81,26 +77,6 @@ def federated(spark: Any, folder: Path) -> Found:
     return [run.state, *clients, run.status.samples], ["finished", 2, 2, 2, EPOCHS * ROWS // 2]
 
 
-def hang(spark: Any, folder: Path) -> Found:
-    """A worker that lives, and says nothing any more."""
-    watch, stopped = Watch(), list[int]()
-    made: list[tos.Run] = []
-
-    def stop_once(event: Any) -> None:
-        if isinstance(event, MilestoneCommitted) and event.sequence == 5 and not stopped:
-            members = made[0].parts.training.facts(("", 0.0), 2).members
-            stopped.extend(m.pid for m in members if m.partition == event.partition)
-            os.kill(stopped[0], signal.SIGSTOP)
-
-    with tos.TrainingSession(spark, new_counter(), **COUNTED, sync="bsp") as session:
-        run = session.start((VALUES,), epochs=EPOCHS, worker_timeout=3.0, sinks=[watch])
-        made.append(run)
-        run.add_sink(stop_once)
-        run.wait(150)
-    lost = [event.reason.endswith("(worker_timeout=3)") for event in watch.of(WorkerLost)]
-    return [run.parameters()["total"].tolist(), any(lost)], [SUM, True]
-
-
 def events(spark: Any, folder: Path) -> Found:
     """Event files for TensorBoard, by this process."""
     run, _ = trained(spark, tensorboard=str(folder / "run"), validation_data=digits())
@@ -124,7 +100,6 @@ def estimator(spark: Any, folder: Path) -> Found:
 TRIED: tuple[Callable[[Any, Path], Found], ...] = (
     allreduce,
     shards,
-    hang,
     tensorflow,
     federated,
     treeaggregate,
