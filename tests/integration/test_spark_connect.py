@@ -144,7 +144,7 @@ def test_a_run_that_was_saved_without_a_jvm_is_resumed_with_one(
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("no extra", 'pip install "tos_notebook[connect]"'),
+        ("no extra", "pip install '.[connect]'"),
         ("no host", "Expected an address such as sc://host:15002"),
         ("no port", "Port could not be cast to integer"),
         ("unknown", "No answer from sc://no-such-host.invalid:15002"),

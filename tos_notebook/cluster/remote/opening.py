@@ -106,8 +106,9 @@ def _opened(address: str, settings: Mapping[str, str]) -> Any:
         context_of_session(session).setting("spark.master", "")
     except ImportError as error:
         raise ConnectError(
-            f"This Python lacks what Spark Connect needs ({_first_line(error)}): pip install "
-            '"tos_notebook[connect]", and restart the kernel.'
+            f"This Python lacks what Spark Connect needs ({_first_line(error)}). Install this "
+            "package's extra [connect], such as with pip install '.[connect]' in its clone, and "
+            "restart the kernel."
         ) from None
     except TosError:
         raise
