@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import ClusterUnreachable, ConnectError
-from .context import PORT, RemoteContext, address_of, context_of_session
+from .address import PORT, address_of
+from .context import RemoteContext, context_of_session
 from .mailbox import Mailbox
 
 ANSWER = 10.0
