@@ -6,7 +6,7 @@ import io
 import os
 import pickle
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -135,6 +135,33 @@ def leave(session: Any) -> None:
     os.environ.pop(_MODE, None)
     with suppress(Exception):
         session.stop()
+
+
+def run_apart(context: RemoteContext, module: str, way: Way, content: bytes) -> list[bytes]:
+    """Run the ``drive`` of a module in one task, to its end; return what it yields.
+
+    Parameters
+    ----------
+    context : RemoteContext
+    module : str
+        Of this package, which executors have installed. Its ``drive`` takes `way`, and a `Sent`
+        that holds `content`.
+    way : Way
+    content : bytes
+    """
+    sent = context.broadcast(content)
+
+    def run(partition: int, numbers: Iterable[Any]) -> Iterator[bytes]:
+        import importlib
+
+        for _ in numbers:
+            pass
+        found: Iterator[bytes] = importlib.import_module(module).drive(way, sent)
+        return found
+
+    # A closure, because it is pickled by value.
+    found: list[bytes] = context.parallelize([0], 1).mapPartitionsWithIndex(run).collect()
+    return found
 
 
 def packed(value: Any) -> bytes:

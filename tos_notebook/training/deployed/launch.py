@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import secrets
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ...cluster.calls import announced
 from ...cluster.jobs import cancel, job_error
 from ...cluster.remote.context import RemoteContext
-from ...cluster.remote.joining import INSTEAD, Way, packed, way_to
+from ...cluster.remote.joining import INSTEAD, Way, packed, run_apart, way_to
 from ...cluster.remote.mailbox import Mailbox
-from ...cluster.remote.tasks import Sent
 from ...common.threads import in_thread
 from ...errors import ConfigError
 from ...telemetry.bus import EventBus, Sink
@@ -30,6 +29,9 @@ if TYPE_CHECKING:
 
 START = 240.0
 """Seconds for a task to start a run: it may have to import TensorFlow, and to look at the data."""
+
+DRIVER = "tos_notebook.training.deployed.driver"
+"""What the task runs."""
 
 SLOTS = 2
 """That a deployed run needs: one for its server, and one for a worker."""
@@ -123,29 +125,9 @@ def _task(sc: RemoteContext, name: str, way: Way, request: bytes) -> list[bytes]
     """Run the task to its end; return the last parameters, in parts."""
     sc.setJobGroup(name, "the server of a run")
     try:
-        found: list[bytes] = (
-            sc.parallelize([0], 1)
-            .mapPartitionsWithIndex(_driving(way, sc.broadcast(request)))
-            .collect()
-        )
+        return run_apart(sc, DRIVER, way, request)
     except Exception as error:
         raise job_error(error) from None
-    return found
-
-
-def _driving(way: Way, sent: Sent) -> Callable[[int, Iterable[Any]], Iterator[bytes]]:
-    """Return what the task does; a closure, because it is pickled by value."""
-
-    def run(partition: int, numbers: Iterable[Any]) -> Iterator[bytes]:
-        import importlib
-
-        for _ in numbers:
-            pass
-        drive = importlib.import_module("tos_notebook.training.deployed.driver").drive
-        found: Iterator[bytes] = drive(way, sent)
-        return found
-
-    return run
 
 
 def _end(
