@@ -99,7 +99,17 @@ class Rule(ABC):
         """What happens in a milestone that it strikes."""
 
     def means(self, partition: int, executor: str, partitions: int) -> bool:
-        """Whether a worker is one of those that it strikes."""
+        """Return whether a worker is one of those that it strikes.
+
+        Parameters
+        ----------
+        partition : int
+            The worker's.
+        executor : str
+            Spark's id of its executor.
+        partitions : int
+            How many the run has.
+        """
         if self.worker is not None:
             return partition == self.worker
         if self.executor is not None:
@@ -107,7 +117,15 @@ class Rule(ABC):
         return partition in _drawn(self.any or 1, partitions)
 
     def falls_on(self, partition: int, milestone: int) -> bool:
-        """Whether it strikes a partition's milestone, which counts from 1."""
+        """Return whether it strikes a milestone.
+
+        Parameters
+        ----------
+        partition : int
+            The worker's.
+        milestone : int
+            From 1, since the rule is in force.
+        """
         if self.at is not None:
             return milestone == self.at
         return self.probability is None or _chance(partition, milestone) < self.probability
