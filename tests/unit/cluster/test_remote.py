@@ -258,7 +258,7 @@ def test_a_task_that_is_killed_ends_its_job_once_by_an_error_that_says_why(
 
     session.interruptTag = interrupt  # type: ignore[method-assign]
     session.running = running
-    with pytest.raises(ClusterUnreachable, match="ended the job of task 7, because it stood still"):
+    with pytest.raises(ClusterUnreachable, match="ended task 7: it stood still"):
         run_job(context, lambda: rows, lambda p, v: v, "run-1", "")  # type: ignore[arg-type]
     session.running = lambda: context.kill(7, "run-1", "it stood still", 5.0)
     interrupted = len(session.interrupted)

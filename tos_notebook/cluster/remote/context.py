@@ -65,7 +65,7 @@ class RemoteContext:
         self._running: Counter[str] = Counter()
         self._cancelled: set[str] = set()
         # By group: why its job is to end and to start again; and the tasks for which one did.
-        self._lost: dict[str, str] = {}
+        self._lost: dict[str, tuple[int, str]] = {}
         self._killed: set[int] = set()
         self._files: dict[str, str] = {}
         self._accumulators: dict[str, Accumulator] = {}
@@ -174,8 +174,9 @@ class RemoteContext:
             return call()
         except Exception:
             self._refuse_cancelled(group)
-            if reason := self._lost.get(group):
-                raise ClusterUnreachable(reason) from None
+            if lost := self._lost.get(group):
+                task, reason = lost
+                raise ClusterUnreachable(f"Spark Connect ended task {task}: {reason}.") from None
             raise
         finally:
             self.session.removeTag(group)
@@ -324,7 +325,7 @@ class RemoteContext:
             if task in self._killed or not self._running[group]:
                 return
             self._killed.add(task)
-            self._lost[group] = f"Spark Connect ended the job of task {task}, because {reason}."
+            self._lost[group] = task, reason
         self._interrupt(group, timeout, lambda: group in self._lost)
 
 

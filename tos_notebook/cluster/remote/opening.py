@@ -145,8 +145,8 @@ def _check_protocol(address: str) -> None:
             grpc.channel_ready_future(channel).result(ANSWER)
         except grpc.FutureTimeoutError:
             raise ClusterUnreachable(
-                f"What answers at {shown(address)} is no Spark Connect server, or one that is "
-                f"busy for more than {ANSWER:g} s. Check the port, which is 15002 by default, and "
+                f"No Spark Connect server answers at {shown(address)}, or it is busy for more than "
+                f"{ANSWER:g} s. Check the port, which is 15002 by default, and "
                 "whether the server uses TLS (/;use_ssl=true)."
             ) from None
 

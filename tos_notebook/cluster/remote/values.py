@@ -38,8 +38,8 @@ class _Values(pickle.Unpickler):
                 return found
         raise ConnectError(
             f"The Spark Connect server returned something other than numbers, texts, arrays and "
-            f"records of this package: {module}.{name}. Nothing was done with it. Whoever controls "
-            "this server or its executors may have changed what your tasks return."
+            f"records of this package: {module}.{name}. It was not read. Check who controls this "
+            "server and its executors."
         )
 
 
