@@ -107,6 +107,8 @@ def test_spark_submit_in_yarn_s_cluster_mode(hadoop: Hadoop, tmp_path: Path) -> 
         **application.yarn(hadoop),
         "spark.executor.instances": "2",
         "spark.driver.memory": "512m",
+        # It tells executors its own address, and listens on that of these settings.
+        "spark.yarn.appMasterEnv.SPARK_LOCAL_IP": "127.0.0.1",
         "spark.yarn.appMasterEnv.PYTHONPATH": str(ROOT),
         "spark.yarn.appMasterEnv.PYSPARK_PYTHON": sys.executable,
         "spark.yarn.appMasterEnv.SPARK_HOME": str(WHEEL),
