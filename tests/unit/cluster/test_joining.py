@@ -1,0 +1,92 @@
+"""A task that is a second client of a Spark Connect session, and what it is given."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tests.support.mail import Views
+from tests.unit.cluster.test_remote import Session
+from tos_notebook.cluster.remote.context import RemoteContext
+from tos_notebook.cluster.remote.joining import (
+    Way,
+    is_repeated,
+    join,
+    packed,
+    run_apart,
+    unpacked,
+    way_to,
+)
+from tos_notebook.errors import ClusterUnreachable, ConnectError
+
+WAY = Way(("127.0.0.1:1",), {"token": "secret-token"}, "tos_1", b"nonce")
+
+
+def test_one_task_drives_and_its_values_come_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = SimpleNamespace(partitionId=lambda: 0, attemptNumber=lambda: 1)
+    monkeypatch.setattr("pyspark.TaskContext.get", lambda: place)
+
+    def drive(way: Way, sent: Any) -> Iterator[bytes]:
+        yield way.greeting
+        yield sent.value
+
+    monkeypatch.setitem(sys.modules, "driven", SimpleNamespace(drive=drive))
+    context = RemoteContext(Session())
+    assert run_apart(context, "driven", WAY, b"content") == [b"nonce", b"content"]
+    assert is_repeated()
+
+
+def test_values_come_back_with_functions_of_a_cell() -> None:
+    value = unpacked(packed({"rate": lambda step: step / 2, "rows": (1, None)}), None)
+    assert (value["rate"](3), value["rows"]) == (1.5, (1, None))
+
+
+def test_a_way_does_not_show_its_token() -> None:
+    assert "secret-token" not in repr(WAY)
+
+
+def test_a_server_that_the_task_does_not_reach_is_named_with_what_helps() -> None:
+    with pytest.raises(ClusterUnreachable, match=r"127\.0\.0\.1:1 .*spark\.tos\.server\.host"):
+        join(WAY)
+
+
+class Channel:
+    """How a client reaches its server."""
+
+    endpoint, secure = "h:15002", False
+    _params = {"token": "t"}  # noqa: RUF012
+
+
+DefaultChannelBuilder = type("DefaultChannelBuilder", (Channel,), {})
+
+
+class Context(RemoteContext):
+    """Of a server behind address translation."""
+
+    def setting(self, key: str, default: str) -> str:
+        return {"spark.driver.host": "10.0.0.1"}.get(key, default)
+
+
+def context_with(builder: object) -> Context:
+    """Return the context of a client with a channel."""
+    session: Any = Views()
+    session.session_id = "s"
+    session.client = SimpleNamespace(_builder=builder, _user_id="u")
+    return Context(session)
+
+
+def test_a_way_has_both_addresses_and_the_session() -> None:
+    context = context_with(DefaultChannelBuilder())
+    way = way_to(context, "tos_1", b"nonce")
+    assert way.addresses == ("h:15002", "10.0.0.1:15002")
+    assert way.parameters == {"token": "t", "session_id": "s", "user_id": "u"}
+    assert way.mail(context.session).get("greeting") == b"nonce"
+
+
+def test_a_channel_of_the_users_own_is_refused() -> None:
+    with pytest.raises(ConnectError, match=r"got one by Channel.*spark\.tos\.server\.port"):
+        way_to(context_with(Channel()), "tos_1", b"nonce")
