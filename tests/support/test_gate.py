@@ -13,6 +13,7 @@ GATE = [
     "test_faults.py::test_every_batch_counts_once_whatever_is_killed[standalone]",
     "test_mission.py::test_standalone",
     "test_mission.py::test_yarn_with_dynamic_allocation",
+    "test_spark_connect.py::test_every_row_counts_once_although_an_executor_dies",
 ]
 
 
