@@ -16,6 +16,7 @@ import yaml
 
 from tos_notebook.cluster.executors import (
     DATA_LIMIT,
+    DEPLOY_MODE,
     SERVER_HOST,
     SERVER_PORT,
     SERVER_TLS,
@@ -31,7 +32,7 @@ OPEN = ("spark.executorEnv.", "spark.hadoop.", "spark.yarn.appMasterEnv.")
 
 SETTING = re.compile(r"spark\.[a-z][A-Za-z]*(?:\.[A-Za-z]+)*")
 
-OURS = (SERVER_HOST, SERVER_PORT, SERVER_TLS, WORKER_PORT, DATA_LIMIT)
+OURS = (SERVER_HOST, SERVER_PORT, SERVER_TLS, DEPLOY_MODE, WORKER_PORT, DATA_LIMIT)
 
 
 @pytest.fixture(scope="module")
