@@ -117,5 +117,8 @@ def _workers_table(history: History) -> str:
         "staleness_mean": "{:.2f}".format,
         "loss": "{:.4f}".format,
     }
-    html: str = table.to_html(index=False, border=0, formatters=formats)
+    # The first row is for people; everywhere else columns have the names of `Run.workers`.
+    heads = {name: name.replace("_", " ") for name in table.columns}
+    shown = {heads[name]: show for name, show in formats.items() if name in heads}
+    html: str = table.rename(columns=heads).to_html(index=False, border=0, formatters=shown)
     return html

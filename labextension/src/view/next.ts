@@ -68,7 +68,7 @@ export class Next {
 function row([label, code]: Line): HTMLElement {
   const copy = h("button", { type: "button", "aria-label": t("Copy: %1", label) }, t("Copy"));
   copy.addEventListener("click", () => {
-    navigator.clipboard.writeText(code).then(
+    copied(code).then(
       () => {
         setText(copy, t("Copied"));
       },
@@ -80,4 +80,9 @@ function row([label, code]: Line): HTMLElement {
   });
   const line = h("code", { translate: "no" }, code);
   return h("div", { class: "tos-next-row" }, h("span", {}, label), line, copy);
+}
+
+/** Rejects, too, where the page has no clipboard: without HTTPS there is none. */
+async function copied(code: string): Promise<void> {
+  await navigator.clipboard.writeText(code);
 }

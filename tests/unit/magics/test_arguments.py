@@ -16,7 +16,7 @@ from tos_notebook.errors import ConfigError
 from tos_notebook.magics.arguments import learning_rate
 from tos_notebook.magics.find import Names
 from tos_notebook.magics.parsers import PARSERS
-from tos_notebook.steering import conditions as stop
+from tos_notebook.steering import conditions
 
 LINE = "%tos_train --model program --data x,y"
 
@@ -48,7 +48,7 @@ def test_variables_arrive_as_what_they_hold(cells: Cells, engine: Engine) -> Non
     )
     cells(f"{LINE} --stop-when enough,late --learning-rate decay")
     started = engine.sessions[0].started
-    assert started["stop_when"] == [stop.loss_below(0.1), stop.after(minutes=1)]
+    assert started["stop_when"] == [conditions.loss_below(0.1), conditions.after(minutes=1)]
     assert started["learning_rate"] is cells.space["decay"]
     assert {"enough", "late"} <= set(complete(cells, "%tos_train --stop-when "))
 

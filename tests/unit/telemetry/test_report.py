@@ -54,7 +54,7 @@ def test_a_report_loads_nothing_from_anywhere_and_brings_its_own_plotly(tmp_path
 
 def test_a_report_shows_facts_and_workers(tmp_path: Path) -> None:
     page = write(tmp_path / "r.html", milestone(executor="exec-7", samples=4321), accuracy="0.97")
-    for expected in ("Digits", "accuracy", "0.97", "exec-7", "4321", "samples_per_second"):
+    for expected in ("Digits", "accuracy", "0.97", "exec-7", "4321", "samples per second"):
         assert expected in page.text
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...chaos.rules import in_words
 from ...readable import counted, few_digits
+from ...steering.status import RunStatus
 from ...steering.sync import interval_text
 from .settings import RunSettings
 from .view import RunView
@@ -53,9 +56,21 @@ def run_facts(run: RunView, optimizer_state: str) -> dict[str, str]:
         **({} if run.name is None else {"Run": run.run_id}),
         "State": status.state,
         "Epochs": f"{status.epoch} of {status.epochs}",
+        **_results(status),
         **setting_facts(run, optimizer_state),
         "Program": run.program.summary,
         "Master": run.master,
+    }
+
+
+def _results(status: RunStatus) -> dict[str, str]:
+    """Return what was learned, and how long that took, by name for people."""
+    values = {"Loss": status.loss}
+    values |= {f"Validation {name}": value for name, value in status.validation.items()}
+    return {
+        **{name: f"{value:.4g}" for name, value in values.items() if math.isfinite(value)},
+        "Trained": f"{counted(status.samples, 'sample')} in {status.elapsed:,.1f} s",
+        "Written": datetime.now().astimezone().isoformat(" ", "minutes"),
     }
 
 

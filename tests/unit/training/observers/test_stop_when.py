@@ -15,7 +15,7 @@ from tests.unit.steering.test_conditions import status
 from tests.unit.worker.support import until
 from tos_notebook.errors import ConfigError, DataError, InvalidTransition, WaitTimeout
 from tos_notebook.events import CallbackFailed, Event, Validated, ValidationFailed
-from tos_notebook.steering import conditions as stop
+from tos_notebook.steering import conditions
 from tos_notebook.steering.status import RunStatus
 from tos_notebook.training.observers.stop_when import EarlyStop, stopping
 
@@ -76,7 +76,7 @@ Watch = Callable[..., Watched]
 
 
 def test_any_of_several_conditions_stops_the_run_once_with_its_reason(watch: Watch) -> None:
-    watched = watch(stop.loss_below(0.1), stop.samples(10_000))
+    watched = watch(conditions.loss_below(0.1), conditions.samples(10_000))
     assert watched.run.stopped.wait(LIMIT)
     watched.early_stop.finish(last=False)
     assert watched.run.reasons == ["samples 12,000 >= 10,000"]
@@ -99,7 +99,7 @@ def test_a_function_gives_a_reason_or_its_name(watch: Watch) -> None:
 
 def test_every_evaluation_is_looked_at_though_they_come_at_once(watch: Watch) -> None:
     gate = threading.Event()
-    watched = watch(lambda status: not gate.wait(LIMIT), stop.no_improvement(patience=2))
+    watched = watch(lambda status: not gate.wait(LIMIT), conditions.no_improvement(patience=2))
     for loss in (0.5, 0.6, 0.7, 0.1):
         watched.validate(loss=loss)
     gate.set()
@@ -109,7 +109,7 @@ def test_every_evaluation_is_looked_at_though_they_come_at_once(watch: Watch) ->
 
 
 def test_time_passes_though_the_run_tells_nothing(watch: Watch) -> None:
-    watched = watch(stop.after(seconds=90.01))
+    watched = watch(conditions.after(seconds=90.01))
     assert watched.run.stopped.wait(LIMIT)
     assert watched.run.status.elapsed == 90.0
 
@@ -120,7 +120,9 @@ def test_a_condition_that_raises_is_told_of_once_and_the_others_go_on(
     def bad(status: RunStatus) -> bool:
         raise KeyError("accuracy")
 
-    watched = watch(bad, stop.validation("acc", above=0.5), stop.validation("loss", below=0.1))
+    watched = watch(
+        bad, conditions.validation("acc", above=0.5), conditions.validation("loss", below=0.1)
+    )
     assert watched.told.acquire(timeout=LIMIT)
     watched.validate(loss=0.5)
     assert watched.told.acquire(timeout=LIMIT)
@@ -135,7 +137,7 @@ def test_a_condition_that_raises_is_told_of_once_and_the_others_go_on(
         ("bad", "stop_when", "KeyError: 'accuracy'"),
         ("val_acc > 0.5", "stop_when", "there is no 'val_acc'; there are val_loss."),
     ]
-    assert [note.split(" is not")[0] for note in watched.early_stop.notes] == [
+    assert [note.split(" is no longer")[0] for note in watched.early_stop.notes] == [
         "stop_when: bad",
         "stop_when: val_acc > 0.5",
     ]
@@ -148,7 +150,7 @@ FAILED = ValidationFailed(0.0, 2, "ValueError: no such shape\nmore")
 
 def test_a_run_ends_with_an_error_when_no_condition_can_be_met_any_more(watch: Watch) -> None:
     """Else it would train all its epochs, which are many, for nothing."""
-    watched = watch(*stop.parse("val_loss < 0.1"))
+    watched = watch(*conditions.parse("val_loss < 0.1"))
     watched.early_stop(FAILED)
     wait_for_end("tos-stop-when")
     (error,) = watched.failed
@@ -161,7 +163,7 @@ def test_a_run_ends_with_an_error_when_no_condition_can_be_met_any_more(watch: W
 
 
 def test_other_conditions_may_still_be_met_after_the_validation_has_failed(watch: Watch) -> None:
-    watched = watch(*stop.parse("val_loss < 0.1 or samples >= 20000"))
+    watched = watch(*conditions.parse("val_loss < 0.1 or samples >= 20000"))
     watched.early_stop(FAILED)
     until(lambda: bool(watched.early_stop.notes))
     watched.run.status = replace(watched.run.status, samples=20_000)
@@ -171,7 +173,7 @@ def test_other_conditions_may_still_be_met_after_the_validation_has_failed(watch
 
 
 def test_a_validation_that_fails_after_the_last_epoch_is_only_noted(watch: Watch) -> None:
-    watched = watch(*stop.parse("val_loss < 0.1"))
+    watched = watch(*conditions.parse("val_loss < 0.1"))
     watched.early_stop(replace(FAILED, epoch=watched.run.status.epochs - 1))
     wait_for_end("tos-stop-when")
     assert watched.failed == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from contextlib import nullcontext
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -86,7 +87,15 @@ def test_a_sparkline_spans_its_values() -> None:
 def test_the_report_says_of_the_settings_what_the_model_card_says() -> None:
     run: Any = SimpleNamespace(
         name=None,
-        status=SimpleNamespace(state="finished", epoch=2, epochs=3),
+        status=SimpleNamespace(
+            state="finished",
+            epoch=2,
+            epochs=3,
+            loss=0.25,
+            samples=1200,
+            elapsed=75.0,
+            validation={"accuracy": 0.97123, "loss": math.nan},
+        ),
         settings=replace(SETTINGS, sync_interval=5),
         chaos_log=(),
         program=SimpleNamespace(summary="a model"),
@@ -96,6 +105,10 @@ def test_the_report_says_of_the_settings_what_the_model_card_says() -> None:
     of_card, of_report = setting_facts(run, "keep"), run_facts(run, "keep")
     assert of_card.items() <= of_report.items()
     assert (of_report["State"], of_report["Epochs"]) == ("finished", "2 of 3")
+    assert (of_report["Loss"], of_report["Validation accuracy"]) == ("0.25", "0.9712")
+    assert "Validation loss" not in of_report
+    assert of_report["Trained"] == "1,200 samples in 75.0 s"
+    assert datetime.fromisoformat(of_report["Written"]).tzinfo is not None
     assert (of_card["Exchange every"], of_card["Chaos"]) == ("5 batches", "none")
     assert of_card["Learning rate"] == "the program's own"
 
