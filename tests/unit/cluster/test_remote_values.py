@@ -17,6 +17,7 @@ from tos_notebook.common.content import Content
 from tos_notebook.errors import ConnectError
 from tos_notebook.nodes import spawn
 from tos_notebook.steering.machine import Command
+from tos_notebook.transport.base import Address
 
 
 class Calls:
@@ -86,3 +87,13 @@ def test_nor_what_a_module_of_this_package_imports_or_does(module: str, name: st
     )
     with pytest.raises(ConnectError, match=r"records of this package"):
         read(content + b"\x93.")
+
+
+@pytest.mark.parametrize("name", ["port", "other"])
+def test_nor_is_a_class_changed_in_the_place_of_an_object(name: str) -> None:
+    before = dict(vars(Address))
+    state = pickle.dumps((None, {name: 7}), 2)[2:-1]
+    with pytest.raises(ConnectError, match="records of this package: another Address"):
+        read(pickle.dumps(Address, 2)[:-1] + state + b"b.")
+    assert dict(vars(Address)) == before
+    assert Address("host", 1).port == 1

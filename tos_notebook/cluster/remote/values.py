@@ -29,18 +29,44 @@ _PACKAGE = __name__.partition(".")[0]
 
 
 class _Values(pickle.Unpickler):
+    def __init__(self, content: Any) -> None:
+        super().__init__(io.BytesIO(content))
+        self._before: dict[type, dict[str, Any]] = {}
+
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) in PLAIN:
-            return super().find_class(module, name)
-        if module.partition(".")[0] == _PACKAGE:
+        own = module.partition(".")[0] == _PACKAGE
+        if (module, name) in PLAIN or own:
             found = super().find_class(module, name)
-            if _is_record(found):
+            if not own or _is_record(found):
+                if isinstance(found, type):
+                    self._before.setdefault(found, dict(vars(found)))
                 return found
-        raise ConnectError(
-            f"The Spark Connect server returned something other than numbers, texts, arrays and "
-            f"records of this package: {module}.{name}. It was not read. Check who controls this "
-            "server and its executors."
-        )
+        raise _refused(f"{module}.{name}")
+
+    def restore(self) -> type | None:
+        """Undo what a pickle has changed of a class itself; return such a class, if there is one.
+
+        To give an object its state, a pickle may name a class in the object's place.
+        """
+        changed = None
+        for found, before in self._before.items():
+            for name in {*before, *vars(found)}:
+                if name not in before:
+                    delattr(found, name)
+                elif vars(found).get(name) is not before[name]:
+                    setattr(found, name, before[name])
+                else:
+                    continue
+                changed = found
+        return changed
+
+
+def _refused(what: str) -> ConnectError:
+    return ConnectError(
+        "The Spark Connect server returned something other than numbers, texts, arrays and records "
+        f"of this package: {what}. It was not read. Check who controls this server and its "
+        "executors."
+    )
 
 
 def _is_record(found: Any) -> bool:
@@ -61,6 +87,13 @@ def read(content: Any) -> Any:
     Raises
     ------
     ConnectError
-        It would make, or call, anything else.
+        It would make, call or change anything else.
     """
-    return _Values(io.BytesIO(content)).load()
+    values = _Values(content)
+    try:
+        found = values.load()
+    finally:
+        changed = values.restore()
+    if changed is not None:
+        raise _refused(f"another {changed.__name__}")
+    return found

@@ -28,7 +28,8 @@ class HogwildExchange:
 
     The driver counts a milestone while the next one is trained. One update at most is not counted
     yet, as if this waited: an answer comes before the next update is added. If it says more than
-    to continue, the worker does that first, and then trains the milestone again.
+    to continue, the worker does that first, and then trains the milestone again. An optimizer that
+    keeps a state has then seen its batches twice.
 
     Parameters
     ----------
@@ -78,13 +79,18 @@ class HogwildExchange:
         if self._posting is not None:
             self._posting.settle()
         told, self._told = self._told, None
+        if told is not None and told.settings_version < message.settings_version:
+            # Something else has brought later ones.
+            told = told._replace(settings_version=message.settings_version, settings=None)
         self.again = told is not None and not _is_plain(told)
         if told is not None:
             self._plain = not self.again
             if self.again:
                 self._adopt()
                 return told
-            message = message._replace(base_version=told.version)
+            # Others may have brought later parameters since then: see `poll`.
+            newest = max(message.base_version, told.version)
+            message = message._replace(base_version=newest)
         if self._posting is not None and self._plain and message.finite:
             self._add()
             self._updates, self._posted = self._posted, self._updates

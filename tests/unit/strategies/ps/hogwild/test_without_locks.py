@@ -178,6 +178,23 @@ def test_what_a_worker_is_told_late_comes_before_its_next_update_is_added(answer
     assert _values(center) == [counted + 1] * 3 + [6 + counted]
 
 
+def test_what_was_told_last_does_not_take_back_what_came_since() -> None:
+    """An epoch's last answer is heard with its end, and a pause may follow that."""
+    center = _center(0, 0, 0)
+    driver = PostingDriver(center.segment)
+    worker = _worker(driver)
+    _pushed(worker)
+    settings = Settings(HOGWILD.exact_settings(), 1).for_worker()
+    driver.answer = Reply(4, 1, "committed", Directive.GO, settings)
+    _pushed(worker)
+    worker.poll(Poll(2))
+    _train(worker)
+    reply = worker.push(push(base_version=50, settings_version=2), lambda: None)
+    assert not worker.again
+    assert reply == Reply(50, 2, "committed", Directive.GO, None)
+    assert driver.pushed[-1][0].base_version == 50
+
+
 def test_an_update_that_is_not_finite_is_never_added() -> None:
     center = _center(1, 2, 3)
     worker = _worker(Driver(center.segment, "skipped"))
