@@ -32,10 +32,10 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def documented(method: Method) -> Method:
-    """Put usage and options, from the parser, behind the first line of a magic's docstring."""
+    """Put usage and options, from the parser, behind a magic's docstring and its examples."""
     summary, _, rest = (method.__doc__ or "").partition("\n")
     more = combiners() if method.__name__ == "tos_combiner" else ""
-    parts = [summary, PARSERS[method.__name__].help(), dedent(rest).strip(), more]
+    parts = [summary, dedent(rest).strip(), PARSERS[method.__name__].help(), more]
     method.__doc__ = "\n\n".join(part for part in parts if part)
     return method
 
