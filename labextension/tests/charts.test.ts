@@ -90,6 +90,18 @@ describe("charts", () => {
     expect(all(".tos-smoothing")[0].textContent).toBe("0.90");
   });
 
+  it("draw the loss alone on a logarithmic scale", () => {
+    const scale = (name: string): number | undefined => {
+      const chart = all(".tos-plot").find((e) => e.ariaLabel?.startsWith(name));
+      return drawn().find(({ over }) => chart?.contains(over))?.options.scales.y.distr;
+    };
+    const before = scale("loss");
+    expect(before).toBe(scale("accuracy"));
+    all('[data-tos="log-scale"]')[0].click();
+    expect(scale("loss")).not.toBe(before);
+    expect(scale("accuracy")).toBe(before);
+  });
+
   it("show a chosen part of x all at once, until it is live again", () => {
     const [live] = all('[data-tos="live"]');
     expect(live.hidden).toBe(true);

@@ -4,7 +4,7 @@ import { vi } from "vitest";
 
 interface Options {
   series: { label?: unknown; points?: { show: () => boolean } }[];
-  scales: Record<"x" | "y", { range: () => [number, number] }>;
+  scales: Record<"x" | "y", { distr: number; range: () => [number, number] }>;
   axes: { values: (plot: unknown, splits: number[]) => string[] }[];
   hooks: Record<"setCursor" | "setSelect", ((plot: FakePlot) => void)[]>;
 }

@@ -198,17 +198,6 @@ describe("a view", () => {
     expect(text(".tos-next")).toContain('run.save("model.keras")');
   });
 
-  it("marks a line of code where the page has no clipboard, as without HTTPS", async () => {
-    snapshot([1], { name: "first", state: "finished" });
-    page.frame();
-    expect(navigator.clipboard).toBeUndefined();
-    const row = root.querySelector<HTMLElement>(".tos-next-row");
-    row?.querySelector("button")?.click();
-    await Promise.resolve();
-    await Promise.resolve();
-    expect(getSelection()?.toString()).toBe(row?.querySelector("code")?.textContent);
-  });
-
   it("speaks at a change of state and else every 15 s", () => {
     snapshot([2]);
     const first = text('[data-tos="status"]');

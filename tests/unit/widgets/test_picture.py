@@ -299,6 +299,13 @@ def test_an_error_shows_the_users_lines_first_and_folds_the_rest() -> None:
     assert "x / 0" in bundle(model)["text/plain"]
 
 
+def test_its_tables_stand_at_the_left_and_scroll_by_themselves() -> None:
+    """A page that shows outputs would put the one into the middle, and cut the other."""
+    page = html(trained())
+    assert '<table cellpadding="4" style="margin-left:0">' in page
+    assert re.search(r'<div style="[^"]*overflow-x:auto[^"]*"><table', page)
+
+
 def test_its_charts_fit_a_printed_sheet() -> None:
     """A4, of 794 pixels, leaves 569 beside margins and prompts; paper does not scroll."""
     widths = re.findall(r"min-width:(\d+)px", html(trained()))
