@@ -10,10 +10,11 @@ from typing import Any, TypeVar, cast
 from .cluster.connect import connect
 from .cluster.executors import active_context
 from .common.console import is_noninteractive, quiet_stderr
-from .common.told import OneLine
 from .data.chosen import chosen, like
 from .errors import ConfigError
 from .magics import load_once, notebook_shell
+from .magics.text import say, told_at_once
+from .magics.train import NOT_BEGUN, PREPARES
 from .training.beforehand import require_fitting, require_trainable, require_weighable
 from .training.options import (
     OPTIONS,
@@ -59,6 +60,9 @@ def _refuses_parts(function: Function) -> Function:
 def _is_array(value: Any) -> bool:
     return hasattr(value, "__array__") or isinstance(value, list | tuple)
 
+
+STARTS = "Starting Spark ..."
+STARTED = "Spark has started. The model is traced, and the first rows are read ..."
 
 SHOWN = {"wait": True, "verbose": True}
 """Options that have another default here."""
@@ -114,19 +118,19 @@ def fit(model: Any, data: Any, epochs: int = 1, *, spark: Any = None, **options:
     if shell is not None:
         load_once(shell)
     given["sinks"] = with_line(given["sinks"], call.verbose and not live)
-    say = OneLine()
-    if spark is None and active_context() is None:
-        # What comes before the run takes seconds, in which nothing else would be said.
+    starts = spark is None and active_context() is None
+    if starts:
+        # What comes before the run takes seconds: nothing is said before what can be refused.
         model, data, validation = require_trainable(model, settings | given, data)
         if validation is not None:
             given["validation_data"] = validation
-        if call.verbose:
-            say("Starting Spark ...")
-            with quiet_stderr():
-                spark = connect(warm_up=False)
-            say("Spark has started. The model is traced, and the first rows are read ...")
-    run = train_once(spark, model, settings, data, given)
-    say.end("Spark has started.")
+    begins = STARTS if starts else PREPARES
+    with told_at_once(shell if call.verbose and live else None, begins, NOT_BEGUN) as tell:
+        if starts and call.verbose:
+            spark = _started_spark(live)
+            tell.now(STARTED)
+        run = train_once(spark, model, settings, data, given)
+        tell.end("The run has started.")
     if call.verbose and live:
         run.show()
     if call.wait:
@@ -135,6 +139,17 @@ def fit(model: Any, data: Any, epochs: int = 1, *, spark: Any = None, **options:
             # There is no view before the end.
             run.show()
     return run
+
+
+def _started_spark(live: bool) -> Any:
+    """Start Spark; say so in lines where no view counts the seconds."""
+    if not live:
+        say(STARTS)
+    with quiet_stderr():
+        spark = connect(warm_up=False)
+    if not live:
+        say(STARTED)
+    return spark
 
 
 def _checked(asked: Mapping[str, Any], call: CallOptions) -> tuple[dict[str, Any], dict[str, Any]]:

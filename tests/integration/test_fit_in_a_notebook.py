@@ -38,8 +38,14 @@ def shown(kernel: Client, code: str) -> list[dict[str, Any]]:
 
 
 def test_the_view_comes_once_although_the_cell_ends_with_the_run(kernel: Client) -> None:
-    (view,) = shown(kernel, "run = tos.fit(model, (x, y), 2, batch_size=8); run")
-    assert WIDGET in view
+    """A line says what happens before."""
+    request = kernel.run("run = tos.fit(model, (x, y), 2, batch_size=8); run")
+    line, view = (m["content"] for m in kernel.of(request, "display_data"))
+    assert line["data"] == {"text/plain": "Preparing the run ..."}
+    assert WIDGET in view["data"]
+    later = (m["content"] for m in kernel.of(request, "update_display_data"))
+    texts = [each["data"] for each in later if each["transient"] == line["transient"]]
+    assert texts[-1] == {"text/plain": "The run has started."}
 
 
 def test_a_run_at_the_end_of_another_cell_shows_itself(kernel: Client) -> None:

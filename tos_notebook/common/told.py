@@ -66,34 +66,6 @@ class _Line:
             self._replace(text)
 
 
-class OneLine:
-    """Says one thing after the other: in a notebook in one line, elsewhere in a line for each."""
-
-    def __init__(self) -> None:
-        self._replace: Callable[[str], object] | None = None
-
-    def __call__(self, text: str) -> None:
-        """Say what happens now.
-
-        Parameters
-        ----------
-        text : str
-        """
-        shell = ipython_shell()
-        if self._replace is not None:
-            self._replace(text)
-        elif is_noninteractive() or getattr(shell, "kernel", None) is None:
-            sys.stdout.write(f"{text}\n")
-            sys.stdout.flush()
-        else:
-            self._replace = _in_notebook(shell.display_pub, text)
-
-    def end(self, text: str) -> None:
-        """Say what stays in a notebook; elsewhere there is nothing to replace."""
-        if self._replace is not None:
-            self._replace(text)
-
-
 def _place() -> Callable[[str], Callable[[str], object]] | None:
     """Return what shows a line and returns what replaces it; None in a script or a thread."""
     if is_noninteractive() or threading.current_thread() is not threading.main_thread():

@@ -57,6 +57,9 @@ class Told:
     def now(self, text: str) -> None:
         """Take note of what happens now: nobody sees it before its end."""
 
+    def end(self, text: str | None = None) -> None:
+        """Take note of the end, which nobody sees either."""
+
 
 class CountingLine(Told):
     """A line below the cell that says what happens, and for how many seconds.

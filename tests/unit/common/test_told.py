@@ -13,7 +13,7 @@ import pytest
 
 import tos_notebook as tos
 from tos_notebook.common import told as module
-from tos_notebook.common.told import OneLine, told
+from tos_notebook.common.told import told
 
 LIMIT = 10
 
@@ -148,22 +148,3 @@ def test_evaluate_and_predict_tell(notebook: Notebook, monkeypatch: pytest.Monke
     program.predict(x)
     first = [text for text, _, update in notebook.shown if not update]
     assert first == ["Evaluating the rows ...", "Predicting the rows ..."]
-
-
-def test_what_comes_before_a_run_takes_one_line_in_a_notebook(notebook: Notebook) -> None:
-    """The live view below it is to stay in sight."""
-    say = OneLine()
-    say("Starting Spark ...")
-    say("Spark has started. ...")
-    say.end("Spark has started.")
-    (first, place, begins), *later = notebook.shown
-    assert (first, begins) == ("Starting Spark ...", False)
-    assert later == [("Spark has started. ...", place, True), ("Spark has started.", place, True)]
-
-
-def test_a_script_prints_what_comes_before_a_run(capsys: pytest.CaptureFixture[str]) -> None:
-    say = OneLine()
-    say("Starting Spark ...")
-    say("Spark has started. ...")
-    say.end("Spark has started.")
-    assert capsys.readouterr().out == "Starting Spark ...\nSpark has started. ...\n"
