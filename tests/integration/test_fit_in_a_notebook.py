@@ -37,15 +37,19 @@ def shown(kernel: Client, code: str) -> list[dict[str, Any]]:
     return [m["content"]["data"] for kind in kinds for m in kernel.of(request, kind)]
 
 
+def replaced(kernel: Client, request: Any, line: dict[str, Any]) -> list[str]:
+    """Return the texts that took the place of a line, in their order."""
+    later = (m["content"] for m in kernel.of(request, "update_display_data"))
+    return [e["data"]["text/plain"] for e in later if e["transient"] == line["transient"]]
+
+
 def test_the_view_comes_once_although_the_cell_ends_with_the_run(kernel: Client) -> None:
     """A line says what happens before."""
     request = kernel.run("run = tos.fit(model, (x, y), 2, batch_size=8); run")
     line, view = (m["content"] for m in kernel.of(request, "display_data"))
     assert line["data"] == {"text/plain": "Preparing the run ..."}
     assert WIDGET in view["data"]
-    later = (m["content"] for m in kernel.of(request, "update_display_data"))
-    texts = [each["data"] for each in later if each["transient"] == line["transient"]]
-    assert texts[-1] == {"text/plain": "The run has started."}
+    assert replaced(kernel, request, line)[-1] == "The run has started."
 
 
 def test_a_run_at_the_end_of_another_cell_shows_itself(kernel: Client) -> None:
@@ -82,9 +86,7 @@ def test_a_second_cell_is_queued_says_whom_it_waits_for_and_begins_by_itself(
     for code in (f"{line} -o second", f"{line} --name other -o third"):
         request = kernel.run(code)
         told, view = (m["content"] for m in kernel.of(request, "display_data"))
-        captured = kernel.of(request, "update_display_data")[0]["content"]
-        assert captured["transient"] == told["transient"]
-        assert "Captured a Keras model" in captured["data"]["text/plain"]
+        assert "Captured a Keras model" in replaced(kernel, request, told)[-1]
         assert WIDGET in view["data"]
     kernel.run(QUEUED)
     status = said(kernel, "%tos_status second")

@@ -307,8 +307,8 @@ def test_a_wrong_value_is_refused_in_the_same_words_at_each_door(
     }
     if not option.kept:
         calls["resume"] = lambda: tos.resume("file:///none", **resumed)
-    for place in ("surface", "training.resume"):
-        monkeypatch.setattr(f"tos_notebook.{place}.connect", lambda **_: pytest.fail("It starts."))
+    for place in ("surface.connect", "training.resume.given_spark"):
+        monkeypatch.setattr(f"tos_notebook.{place}", lambda *_, **__: pytest.fail("It starts."))
     said = set()
     for call in calls.values():
         with pytest.raises(tos.errors.TosError) as refused:

@@ -255,7 +255,7 @@ def test_what_only_the_model_can_evaluate_is_refused_without_it(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     """Neither Spark nor the run's folder is asked by then."""
-    monkeypatch.setattr("tos_notebook.training.resume.connect", None)
+    monkeypatch.setattr("tos_notebook.training.resume.given_spark", None)
     given: dict[str, Any] = {"validation_data": (X,), "keep_best": "val_loss"}
     with pytest.raises(ConfigError, match=rf"^{name}: expected the run's model .* program=\.\.\."):
         tos.resume("file:///none", epochs=4, **{name: given[name]})
