@@ -270,6 +270,7 @@ class Trained:
         training = SimpleNamespace(error=None, run_id="r")
         self.parts = SimpleNamespace(training=training)
         self.lifecycle = SimpleNamespace(progress=None, workers=0)
+        self.program = SimpleNamespace(gradients=False)
         self.asked: list[Any] = []
 
     def stop(self, reason: str | None = None) -> None:

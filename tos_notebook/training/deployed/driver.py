@@ -249,6 +249,7 @@ def facts_of(run: Run, ended: bool) -> Mapping[str, Any]:
     return {
         "run_id": run.run_id,
         "group": run.parts.training.run_id,
+        "gradients": run.program.gradients,
         "uri": run.uri,
         "ended": ended,
         "state": run.state,

@@ -90,6 +90,7 @@ def deploy(
         cancel(sc, name)
         _forget(mail)
         raise
+    program = as_trained(program, follower)
     center = Center(program.layout, follower)
     run_id = str(follower.facts["run_id"])
     parts = Parts(
@@ -107,6 +108,11 @@ def deploy(
     factory.remember(run)
     follower.begin(run_id, run.lifecycle.publish, run.lifecycle.finish)
     return run
+
+
+def as_trained(program: Program, follower: Follower) -> Program:
+    """Return the program by whose layout the task has the parameters, also after a swap."""
+    return program.for_gradients() if follower.facts["gradients"] else program.for_steps()
 
 
 def _packed(request: Request) -> bytes:
