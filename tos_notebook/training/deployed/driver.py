@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -157,7 +158,7 @@ class Served:
         self._asked = Asked(-1, 0)
         self._heard = time.monotonic()
         self._answers: dict[int, Answer] = {}
-        self._begun = 0
+        self._made: dict[int, Future[None]] = {}
         self._parts = 0
         self._beat = 0
 
@@ -183,9 +184,8 @@ class Served:
                 self._heard = time.monotonic()
             self._asked = asked
         for call in self._asked.calls:
-            if call.number > self._begun:
-                self._begun = call.number
-                in_thread("tos-call", partial(self._make, call))
+            if call.number not in self._made:
+                self._made[call.number] = in_thread("tos-call", partial(self._make, call))
         # Asked before: what is told after the end is nothing.
         ended = not self._run.active
         first, events, more = self._outbox.take(self._asked.seen)
@@ -197,6 +197,8 @@ class Served:
         self._mail.put(DOWN, written(told))
         if ended and self._silent:
             return False
+        if len(answers) < len(numbers) or not all(made.done() for made in self._made.values()):
+            return True
         # The last letter was read, too: its events were seen.
         return not (ended and not events and self._asked.beat > 0)
 

@@ -173,7 +173,7 @@ class Follower:
         try:
             ended(last, error)
         finally:
-            self._refuse_calls()
+            self.refuse_calls()
 
     def _advice(self) -> str:
         uri = self.facts.get("uri")
@@ -213,7 +213,8 @@ class Follower:
                 waiting.set_result(answer.value)
         return bool(new) or told.more or bool(told.answers)
 
-    def _refuse_calls(self) -> None:
+    def refuse_calls(self) -> None:
+        """Refuse the calls that wait, and all others from now on."""
         with self._lock:
             self._over = True
             waiting, self._calls = list(self._calls.values()), {}

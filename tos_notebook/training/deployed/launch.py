@@ -143,12 +143,14 @@ def _end(
     mail: Mailbox,
     on_end: Callable[[], None],
 ) -> None:
-    if not job.done() or job.exception() is not None:
-        cancel(sc, groups[0])
-        # The jobs of its workers, which are another client's of the same session.
-        sc.session.interruptTag(groups[1])
-    _forget(mail)
-    on_end()
+    try:
+        if not job.done() or job.exception() is not None:
+            cancel(sc, groups[0])
+            # The jobs of its workers, which are another client's of the same session.
+            sc.session.interruptTag(groups[1])
+        _forget(mail)
+    finally:
+        on_end()
 
 
 def _forget(mail: Mailbox) -> None:

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -66,17 +67,26 @@ class Center:
 
     def read(self, out: Buffer | None = None, patience: float | None = None) -> tuple[Buffer, int]:
         """See `Parameters.read`."""
-        if self._last is None:
-            content, self.version = self._follower.parameters()
-            found = joined([content], self.layout.nbytes)
-            if found is None:
-                raise RemoteProtocolError("Expected parameters, got none.")
-        else:
-            found = self._last.copy()
+        found = self._values()
         if out is None:
             return found, self.version
         out[:] = found
         return out, self.version
+
+    def _values(self) -> Buffer:
+        if self._last is None:
+            try:
+                content, self.version = self._follower.parameters()
+            except InvalidTransition:
+                # The run may have ended meanwhile, and has its last ones then.
+                if self._last is None:
+                    raise
+            else:
+                found = joined([content], self.layout.nbytes)
+                if found is None:
+                    raise RemoteProtocolError("Expected parameters, got none.")
+                return found
+        return self._last.copy()
 
     def load(self, buffer: Buffer) -> None:
         """See `Parameters.load`; only once the run has ended."""
@@ -150,18 +160,31 @@ class Following:
     def finish(self, last: list[bytes], error: TosError | None) -> None:
         """Keep the last parameters, and end."""
         training = self.parts.training
+        training.error = error
+        for step in (
+            partial(self._keep, last),
+            partial(self.parts.bus.close, STOP),
+            self.parts.on_end,
+        ):
+            # Whatever goes wrong, the next ones are done, and wait() raises it.
+            try:
+                step()
+            except Exception as failed:
+                known = failed if isinstance(failed, TosError) else job_error(failed)
+                training.error = training.error or known
+        self._done.set()
+
+    def _keep(self, last: list[bytes]) -> None:
+        training = self.parts.training
         try:
-            training.error = error
             buffer = joined(last, training.parameters.layout.nbytes)
             if buffer is not None:
                 training.parameters.load(buffer)
-                self.model.keep(STOP)
-            self.parts.bus.close(STOP)
-            self.parts.on_end()
-        except Exception as failed:
-            training.error = error or job_error(failed)
         finally:
-            self._done.set()
+            # One that holds the model waits for parameters: from now on they are here.
+            training.follower.refuse_calls()
+        if buffer is not None:
+            self.model.keep(STOP)
 
     @property
     def active(self) -> bool:
