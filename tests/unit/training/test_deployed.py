@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import threading
+from collections.abc import Iterator
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
@@ -27,6 +28,7 @@ from tos_notebook.errors import (
     InvalidTransition,
     RemoteProtocolError,
     TosError,
+    WaitTimeout,
     WorkerError,
 )
 from tos_notebook.events import Event, StateChanged, Validated, WeightsMeasured
@@ -311,6 +313,38 @@ def test_each_call_is_made_once_and_others_than_commands_are_refused() -> None:
     run.stop()
     mail.put(UP, written(Asked(beat + 1, 0)))
     assert not served.look()
+
+
+def test_calls_are_made_in_whatever_order_a_letter_has_them() -> None:
+    run: Any = Trained()
+    mail = Mailbox(Views(), "tos_1")
+    served = Served(run, mail, Outbox())
+    calls = tuple(Call(number, "set", {"sync_interval": number}, "Python") for number in (2, 1))
+    mail.put(UP, written(Asked(1, 0, calls)))
+    served.look()
+    for future in served._made.values():
+        future.result(10)
+    assert sorted(each["sync_interval"] for each in run.asked) == [1, 2]
+
+
+def test_a_call_is_numbered_where_no_letter_can_have_a_later_one_without_it() -> None:
+    follower = Follower(Mailbox(Views(), "tos_1"), Future())
+    locked: list[bool] = []
+
+    def numbers() -> Iterator[int]:
+        locked.append(follower._lock.locked())
+        yield 1
+
+    follower._numbers = numbers()
+    follower._ask("pause", {})
+    assert locked == [True]
+
+
+def test_a_wait_that_was_too_long_in_the_task_is_told_as_the_task_says_it() -> None:
+    answer: Future[Any] = Future()
+    answer.set_exception(WaitTimeout("Spark does not answer."))
+    with pytest.raises(WaitTimeout, match=r"Spark does not answer\."):
+        Follower._awaited(Call(1, "set", {}, "Python"), answer, 1.0)
 
 
 def test_a_malformed_letter_ends_the_task_with_a_named_error() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as Late
 from concurrent.futures import wait as wait_for
@@ -56,7 +56,7 @@ class Follower:
     def __init__(self, mail: Mailbox, job: Future[list[bytes]], silent: float = SILENT) -> None:
         self.facts: Mapping[str, Any] = {}
         self._mail, self._job, self._silent = mail, job, silent
-        self._numbers = itertools.count(1)
+        self._numbers: Iterator[int] = itertools.count(1)
         self._calls: dict[int, tuple[Call, Future[Any]]] = {}
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -120,17 +120,30 @@ class Follower:
         WaitTimeout
             It did not answer.
         """
-        number, answer = next(self._numbers), Future[Any]()
+        call, answer = self._ask(method, arguments)
+        return self._awaited(call, answer, timeout)
+
+    def _ask(self, method: str, arguments: Mapping[str, Any]) -> tuple[Call, Future[Any]]:
+        answer = Future[Any]()
         with self._lock:
             if self._over:
                 raise self._refusal(method)
-            self._calls[number] = Call(number, method, arguments, source()), answer
+            # Numbered here, so that no letter has a later call without an earlier one.
+            call = Call(next(self._numbers), method, arguments, source())
+            self._calls[call.number] = call, answer
         self._wake.set()
+        return call, answer
+
+    @staticmethod
+    def _awaited(call: Call, answer: Future[Any], timeout: float) -> Any:
         try:
             return answer.result(timeout)
         except Late:
+            if answer.done():
+                # The task says that something there took too long.
+                raise
             raise WaitTimeout(
-                f"The Spark task with the run's server did not answer {method!r} within "
+                f"The Spark task with the run's server did not answer {call.method!r} within "
                 f"{timeout:g} s."
             ) from None
 
