@@ -30,9 +30,9 @@ class Views:
         """See ``SparkSession.table``; an absent one is found by what collects it."""
         return _Frame(self, None, name)
 
-    def dropTempView(self, name: str) -> None:  # noqa: N802
+    def dropTempView(self, name: str) -> bool:  # noqa: N802
         """See ``Catalog.dropTempView``."""
-        self.stored.pop(name, None)
+        return self.stored.pop(name, None) is not None
 
 
 class _Frame:

@@ -24,7 +24,8 @@ INSTEAD = (
 )
 """What helps where a task cannot have the server."""
 
-_GREETING = "greeting"
+GREETING = "greeting"
+"""The letter by which a task knows the server of its client."""
 
 _MODE = "SPARK_CONNECT_MODE_ENABLED"
 """Where PySpark's functions look for whom they are made: in a task, not for Spark Connect."""
@@ -80,7 +81,7 @@ def way_to(context: RemoteContext, mailbox: str, greeting: bytes) -> Way:
         parameters["user_id"] = client._user_id
     addresses = (builder.endpoint, *([f"{own}:{port}"] if own else []))
     way = Way(tuple(dict.fromkeys(addresses)), parameters, mailbox, greeting)
-    way.mail(context.session).put(_GREETING, greeting)
+    way.mail(context.session).put(GREETING, greeting)
     return way
 
 
@@ -121,7 +122,7 @@ def _opened(way: Way, address: str) -> Any:
     for key, value in way.parameters.items():
         builder.set(key, value)
     session = SparkSession.builder.channelBuilder(builder).create()
-    if way.mail(session).get(_GREETING) != way.greeting:
+    if way.mail(session).get(GREETING) != way.greeting:
         session.release_session_on_close = False
         session.stop()
         raise ConnectError("another Spark Connect server answers there")

@@ -61,9 +61,9 @@ class Mailbox:
         _check(name, len(found))
         return bytes(found)
 
-    def drop(self, name: str) -> None:
-        """Forget a letter."""
-        self._session.catalog.dropTempView(self._view(name))
+    def drop(self, name: str) -> bool:
+        """Forget a letter; return whether there was one."""
+        return bool(self._session.catalog.dropTempView(self._view(name)))
 
     def _view(self, name: str) -> str:
         return f"{self._prefix}_{name}"

@@ -20,7 +20,20 @@ from ...steering.source import commands_from
 from ..resume import resume
 from ..run import Run
 from ..session import train_once
-from .letters import DOWN, EVENTS, PART, UP, Answer, Asked, Call, Told, plain, read, said, written
+from .letters import (
+    DOWN,
+    EVENTS,
+    UP,
+    Answer,
+    Asked,
+    Call,
+    Told,
+    part_of,
+    plain,
+    read,
+    said,
+    written,
+)
 from .request import Request, loaded
 
 logger = logging.getLogger(__name__)
@@ -33,7 +46,7 @@ ALONE = 120.0
 
 METHODS = (
     *("pause", "unpause", "stop", "repartition", "swap_combiner", "swap_strategy", "set", "chaos"),
-    *("parameters", "forget"),
+    "parameters",
 )
 """What the notebook may call."""
 
@@ -159,7 +172,6 @@ class Served:
         self._heard = time.monotonic()
         self._answers: dict[int, Answer] = {}
         self._made: dict[int, Future[None]] = {}
-        self._parts = 0
         self._beat = 0
 
     def until_end(self) -> None:
@@ -215,9 +227,7 @@ class Served:
             raise ConfigError(f"Expected one of {', '.join(METHODS)}; got {call.method!r}.")
         given = dict(call.arguments)
         if call.method == "parameters":
-            return self._write_parameters()
-        if call.method == "forget":
-            return self._forget()
+            return self._write_parameters(call.number)
         if call.method == "chaos":
             return self._run.chaos(*given["rules"])
         if call.method == "stop":
@@ -231,18 +241,13 @@ class Served:
             return
         in_thread("tos-stopping", lambda: self._run.stop(reason=reason))
 
-    def _write_parameters(self) -> tuple[int, int]:
-        self._forget()
+    def _write_parameters(self, number: int) -> tuple[int, int]:
+        """Write the parameters for a call; the notebook, which reads them, drops the letters."""
         buffer, version = self._run.parts.training.parameters.read()
-        for start in range(0, len(buffer), LARGEST):
-            self._mail.put(f"{PART}{self._parts}", buffer[start : start + LARGEST].tobytes())
-            self._parts += 1
-        return self._parts, version
-
-    def _forget(self) -> None:
-        for number in range(self._parts):
-            self._mail.drop(f"{PART}{number}")
-        self._parts = 0
+        starts = range(0, len(buffer), LARGEST)
+        for part, start in enumerate(starts):
+            self._mail.put(part_of(number, part), buffer[start : start + LARGEST].tobytes())
+        return len(starts), version
 
 
 def facts_of(run: Run, ended: bool) -> Mapping[str, Any]:

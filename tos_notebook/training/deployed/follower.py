@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from ...cluster.jobs import job_error
+from ...cluster.remote.joining import GREETING
 from ...cluster.remote.mailbox import Mailbox
 from ...common.arrays import Buffer
 from ...errors import ConnectError, InvalidTransition, RemoteProtocolError, TosError, WaitTimeout
 from ...events import Event
 from ...steering.source import source
-from .letters import DOWN, PART, UP, Answer, Asked, Call, Told, raised, read, written
+from .letters import DOWN, UP, Answer, Asked, Call, Told, part_of, raised, read, written
 
 BUSY, IDLE = 0.4, 1.5
 """Seconds between two polls while something happens, and while nothing does."""
@@ -58,6 +59,7 @@ class Follower:
         self._mail, self._job, self._silent = mail, job, silent
         self._numbers: Iterator[int] = itertools.count(1)
         self._calls: dict[int, tuple[Call, Future[Any]]] = {}
+        self._unread: set[int] = set()
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._beat = self._seen = 0
@@ -149,12 +151,31 @@ class Follower:
 
     def parameters(self) -> tuple[bytes, int]:
         """Return a copy of the parameters, and its version."""
-        parts, version = self.call("parameters")
-        found = [self._mail.get(f"{PART}{number}") for number in range(parts)]
-        self.call("forget")
+        call, answer = self._ask("parameters", {})
+        self._unread.add(call.number)
+        parts = 0
+        try:
+            parts, version = self._awaited(call, answer, ANSWER)
+            found = [self._mail.get(part_of(call.number, part)) for part in range(parts)]
+        finally:
+            # Backward, so that whatever ends this leaves the first ones for `forget`.
+            for part in reversed(range(parts)):
+                self._mail.drop(part_of(call.number, part))
+            if parts:
+                self._unread.discard(call.number)
         if any(part is None for part in found):
             raise RemoteProtocolError("Expected all parts of the parameters; some have gone.")
         return b"".join(part for part in found if part is not None), version
+
+    def forget(self) -> None:
+        """Drop all letters, also those that nobody has read; once the task has ended."""
+        for letter in (UP, DOWN, GREETING):
+            self._mail.drop(letter)
+        for number in self._unread:
+            part = 0
+            while self._mail.drop(part_of(number, part)):
+                part += 1
+        self._unread.clear()
 
     def _letter(self) -> Told | None:
         content = self._mail.get(DOWN)

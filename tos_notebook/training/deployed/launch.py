@@ -13,7 +13,6 @@ from ...cluster.calls import announced
 from ...cluster.jobs import cancel, job_error
 from ...cluster.remote.context import RemoteContext
 from ...cluster.remote.joining import INSTEAD, Way, packed, run_apart, way_to
-from ...cluster.remote.mailbox import Mailbox
 from ...common.threads import in_thread
 from ...errors import ConfigError
 from ...telemetry.bus import EventBus, Sink
@@ -88,7 +87,7 @@ def deploy(
             follower.begun(START)
     except BaseException:
         cancel(sc, name)
-        _forget(mail)
+        follower.forget()
         raise
     program = as_trained(program, follower)
     center = Center(program.layout, follower)
@@ -102,7 +101,7 @@ def deploy(
         history,
         run_id,
         request.options.get("name"),
-        partial(_end, sc, (name, str(follower.facts["group"])), job, mail, on_end),
+        partial(_end, sc, (name, str(follower.facts["group"])), job, follower, on_end),
     )
     run = DeployedRun(parts)
     factory.remember(run)
@@ -140,7 +139,7 @@ def _end(
     sc: RemoteContext,
     groups: tuple[str, str],
     job: Future[list[bytes]],
-    mail: Mailbox,
+    follower: Follower,
     on_end: Callable[[], None],
 ) -> None:
     try:
@@ -148,11 +147,6 @@ def _end(
             cancel(sc, groups[0])
             # The jobs of its workers, which are another client's of the same session.
             sc.session.interruptTag(groups[1])
-        _forget(mail)
+        follower.forget()
     finally:
         on_end()
-
-
-def _forget(mail: Mailbox) -> None:
-    for letter in (UP, DOWN, "greeting"):
-        mail.drop(letter)

@@ -21,8 +21,8 @@ from ...steering.shards import ShardLoad
 from ...steering.status import CheckpointStatus, Progress, RunStatus
 from ..results.settings import RunSettings
 
-UP, DOWN, PART = "up", "down", "part"
-"""Names of letters: the notebook's, the task's, and those with parts of the parameters."""
+UP, DOWN = "up", "down"
+"""Names of letters: the notebook's, and the task's."""
 
 EVENTS = LARGEST // 2
 """Bytes of events that a letter holds at most; the others come with the next one."""
@@ -101,6 +101,11 @@ class Told:
 
 _LETTERS = (Call, Answer, Asked, Told)
 _NAMES: Mapping[str, Any] = {**_KINDS, **{kind.__name__: kind for kind in _LETTERS}}
+
+
+def part_of(number: int, part: int) -> str:
+    """Return the name of a letter with a part of the parameters; each call has its own."""
+    return f"part{number}_{part}"
 
 
 def written(letter: Asked | Told) -> bytes:
