@@ -61,8 +61,8 @@ WARM_UP_TIMEOUT = 180.0
 """Seconds. TensorFlow imports in 4-10 s; the rest is for a cluster that has to make room."""
 
 
-_probed: WeakKeyDictionary[SparkContext, set[tuple[str, int]]] = WeakKeyDictionary()
-"""By context: the addresses of this process that its executors were found to reach."""
+_probed: WeakKeyDictionary[SparkContext, dict[tuple[str, int], bool]] = WeakKeyDictionary()
+"""By context: for addresses of this process, whether its executors have tried to reach them."""
 
 
 _apart: WeakKeyDictionary[SparkContext, dict[tuple[str, int], str]] = WeakKeyDictionary()
@@ -71,9 +71,10 @@ _apart: WeakKeyDictionary[SparkContext, dict[tuple[str, int], str]] = WeakKeyDic
 
 def is_probed(sc: SparkContext, server: tuple[str, int]) -> bool:
     """Whether `warm_up` has succeeded for a context and an address."""
-    if deploy_mode(sc) == CLIENT and _apart.get(sc, {}).get(server):
-        return False
-    return server in _probed.get(sc, ())
+    tried = _probed.get(sc, {}).get(server)
+    if tried is None or deploy_mode(sc) == CLUSTER:
+        return tried is not None
+    return tried and not (deploy_mode(sc) == CLIENT and _apart.get(sc, {}).get(server))
 
 
 def why_deployed(sc: SparkContext, server: tuple[str, int]) -> str:
@@ -139,7 +140,8 @@ def warm_up(
         _apart.setdefault(sc, {})[address] = _unreached(found)
         found = [{**report, "unreached": ""} for report in found]
     check_reports(found, {PACKAGE: __version__, **driver_packages()}, memory)
-    _probed.setdefault(sc, set()).add(address)
+    known = _probed.setdefault(sc, {})
+    known[address] = not deployed or known.get(address, False)
     return found
 
 

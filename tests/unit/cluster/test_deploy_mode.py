@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -81,6 +82,22 @@ def test_a_task_has_the_server_where_it_is_asked_for_and_nobody_listens(reports:
     warm_up(sc, server=PLACE)
     assert reports == [None]
     assert why_deployed(sc, PLACE) == f"{DEPLOY_MODE} is cluster"
+
+
+@pytest.mark.parametrize("mode", ["auto", "client"])
+def test_what_was_found_for_a_task_that_was_asked_for_says_nothing_of_this_process(
+    mode: str, reports: list[Any]
+) -> None:
+    sc: Any = Context("cluster")
+    warm_up(sc, server=PLACE)
+    assert is_probed(sc, PLACE)
+    sc.settings[DEPLOY_MODE] = mode
+    assert not is_probed(sc, PLACE)
+    with nullcontext() if mode == "auto" else pytest.raises(ClusterUnreachable):
+        warm_up(sc, server=PLACE)
+    assert reports[-1] is not None
+    sc.settings[DEPLOY_MODE] = "auto"
+    assert is_probed(sc, PLACE) == (mode == "auto")
 
 
 def test_a_driver_and_a_task_have_the_server_themselves() -> None:
