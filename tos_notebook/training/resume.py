@@ -172,6 +172,13 @@ def _deployed(
     sc: Any, why: str, uri: str, data: Any, program: Any, given: Mapping[str, Any]
 ) -> Run:
     """Continue with the server in a Spark task."""
+    active = [run for run in factory.runs() if run.active and run.uri == uri.rstrip("/")]
+    if active:
+        raise InvalidTransition(
+            active[0].state,
+            "resume it",
+            f"this process trains {active[0].run_id}; wait() for it or stop() it first.",
+        )
     if program is None:
         raise ConfigError(
             "program: expected the run's Keras model, since the server is in a Spark task and the "
