@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 
 from tests.support.mail import Views
 from tos_notebook import chaos
+from tos_notebook.blocks.skips import Skipped
 from tos_notebook.cluster.remote.mailbox import LARGEST, Mailbox
 from tos_notebook.common.histogram import Histogram
 from tos_notebook.errors import (
@@ -124,15 +126,19 @@ def test_a_name_that_is_none_of_our_errors_raises_a_plain_one() -> None:
     assert type(raised(Answer(1, None, "SystemExit", (3,)))) is TosError
 
 
-@given(st.lists(st.integers(0, EVENTS // 4), max_size=12), st.lists(st.booleans(), max_size=9))
+@given(
+    st.sampled_from("x語\x00"),
+    st.lists(st.integers(0, EVENTS // 24), max_size=24),
+    st.lists(st.booleans(), max_size=9),
+)
 def test_events_are_told_in_order_each_once_and_in_bounded_letters(
-    sizes: list[int], lost: list[bool]
+    letter: str, sizes: list[int], lost: list[bool]
 ) -> None:
     """A letter may be replaced before it is read; what was not seen comes again."""
     outbox = Outbox()
     taken: list[Event] = []
     for number, size in enumerate(sizes):
-        outbox(StateChanged(float(number), "x" * size))
+        outbox(StateChanged(float(number), letter * size))
     more = True
     while more:
         first, events, more = outbox.take(len(taken))
@@ -145,10 +151,13 @@ def test_events_are_told_in_order_each_once_and_in_bounded_letters(
     assert [event.time for event in taken] == list(range(len(sizes)))
 
 
-def test_an_event_that_no_letter_could_hold_is_left_out() -> None:
+def test_an_event_that_no_letter_could_hold_is_left_out_and_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     outbox = Outbox()
-    outbox(StateChanged(1.0, "x" * EVENTS))
+    outbox(StateChanged(1.0, "語" * (EVENTS // 6)))
     outbox(StateChanged(2.0, "running"))
+    assert "not told of a StateChanged" in caplog.text
     assert outbox.take(0) == (0, (StateChanged(2.0, "running"),), False)
 
 
@@ -345,6 +354,35 @@ def test_a_wait_that_was_too_long_in_the_task_is_told_as_the_task_says_it() -> N
     answer.set_exception(WaitTimeout("Spark does not answer."))
     with pytest.raises(WaitTimeout, match=r"Spark does not answer\."):
         Follower._awaited(Call(1, "set", {}, "Python"), answer, 1.0)
+
+
+def test_a_call_that_no_letter_could_hold_is_refused() -> None:
+    follower = Follower(Mailbox(Views(), "tos_1"), Future())
+    with pytest.raises(ConfigError, match="stop: expected at most 98,304 bytes"):
+        follower.call("stop", reason="語" * 20_000)
+    assert follower._calls == {}
+
+
+def test_letters_hold_what_fits_of_many_calls_answers_and_skipped_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What does not fit comes with another letter, or not at all where it is a list to look at."""
+    run: Any = Trained()
+    monkeypatch.setattr("tos_notebook.training.deployed.follower.BUSY", 0.0)
+    run.skipped = tuple(Skipped(n, "語" * 99, 1, 0, "語" * 99) for n in range(9999))
+    run.set = Mock(side_effect=ConfigError("語" * 99_999))
+    views = Views()
+    follower, outbox = Follower(Mailbox(views, "tos_1"), Future()), Outbox()
+    served = Served(run, Mailbox(views, "tos_1"), outbox)
+    for _ in range(3):
+        outbox(StateChanged(1.0, "語" * (EVENTS // 20)))
+    answers = [follower._ask("set", {"sync": "語" * 9000})[1] for _ in range(20)]
+    while not all(answer.done() for answer in answers):
+        follower._poll(lambda event: None)
+        served.look()
+    assert run.set.call_count == len(answers)
+    assert 0 < len(follower.facts["skipped"]) < 500
+    assert isinstance(answers[-1].exception(), ConfigError)
 
 
 def test_a_malformed_letter_ends_the_task_with_a_named_error() -> None:

@@ -23,15 +23,17 @@ from ..session import train_once
 from .letters import (
     DOWN,
     EVENTS,
+    FEW,
     UP,
     Answer,
     Asked,
     Call,
     Told,
+    fitting,
     part_of,
-    plain,
     read,
     said,
+    size_of,
     written,
 )
 from .request import Request, loaded
@@ -119,10 +121,14 @@ class Outbox:
 
     def __call__(self, event: Event) -> None:
         """Keep one more, unless no letter could hold it."""
-        size = len(repr(plain(event)))
-        if size <= EVENTS:
-            with self._lock:
-                self._waiting.append((event, size))
+        size = size_of(event)
+        if size > EVENTS:
+            logger.warning(
+                "The notebook is not told of a %s of %d bytes.", type(event).__name__, size
+            )
+            return
+        with self._lock:
+            self._waiting.append((event, size + len(", ")))
 
     def begin_with(self, past: Iterable[Event]) -> None:
         """Put what a resumed run did before in front of all else; before anything is taken."""
@@ -202,7 +208,7 @@ class Served:
         ended = not self._run.active
         first, events, more = self._outbox.take(self._asked.seen)
         numbers = [call.number for call in self._asked.calls]
-        answers = tuple(self._answers[n] for n in numbers if n in self._answers)
+        answers = fitting((self._answers[n] for n in numbers if n in self._answers), 2 * FEW)
         self._beat += 1
         facts = {**facts_of(self._run, ended), "past": self._outbox.past}
         told = Told(self._beat, first, events, more, answers, facts)
@@ -264,7 +270,7 @@ def facts_of(run: Run, ended: bool) -> Mapping[str, Any]:
         "status": run.status,
         "settings": run.settings,
         "stalls": run.stalls,
-        "skipped": run.skipped,
+        "skipped": fitting(run.skipped, FEW),
         "shards": run.shards,
         "commands": tuple(map(str, run.commands)),
         "validates": run.validates,

@@ -17,10 +17,32 @@ from ...cluster.jobs import job_error
 from ...cluster.remote.joining import GREETING
 from ...cluster.remote.mailbox import Mailbox
 from ...common.arrays import Buffer
-from ...errors import ConnectError, InvalidTransition, RemoteProtocolError, TosError, WaitTimeout
+from ...errors import (
+    ConfigError,
+    ConnectError,
+    InvalidTransition,
+    RemoteProtocolError,
+    TosError,
+    WaitTimeout,
+)
 from ...events import Event
 from ...steering.source import source
-from .letters import DOWN, UP, Answer, Asked, Call, Told, part_of, raised, read, written
+from .letters import (
+    DOWN,
+    EVENTS,
+    FEW,
+    UP,
+    Answer,
+    Asked,
+    Call,
+    Told,
+    fitting,
+    part_of,
+    raised,
+    read,
+    size_of,
+    written,
+)
 
 BUSY, IDLE = 0.4, 1.5
 """Seconds between two polls while something happens, and while nothing does."""
@@ -132,6 +154,11 @@ class Follower:
                 raise self._refusal(method)
             # Numbered here, so that no letter has a later call without an earlier one.
             call = Call(next(self._numbers), method, arguments, source())
+            if (size := size_of(call)) > FEW:
+                raise ConfigError(
+                    f"{method}: expected at most {FEW:,} bytes in what a run in a Spark task is "
+                    f"told, got {size:,}. Give a shorter text, or fewer rules."
+                )
             self._calls[call.number] = call, answer
         self._wake.set()
         return call, answer
@@ -220,7 +247,7 @@ class Follower:
         self._wake.clear()
         self._beat += 1
         with self._lock:
-            calls = tuple(call for call, _ in self._calls.values())
+            calls = fitting((call for call, _ in self._calls.values()), EVENTS)
         self._mail.put(UP, written(Asked(self._beat, self._seen, calls)))
         told = self._letter()
         busy = bool(calls)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -26,6 +26,14 @@ UP, DOWN = "up", "down"
 
 EVENTS = LARGEST // 2
 """Bytes of events that a letter holds at most; the others come with the next one."""
+
+FEW = LARGEST // 8
+"""Bytes of one call at most, and of what else a letter lists."""
+
+TEXT = 4000
+"""Characters of an error's text that are told."""
+
+Listed = TypeVar("Listed")
 
 _KINDS: Mapping[str, Any] = {
     kind.__name__: kind
@@ -113,6 +121,22 @@ def written(letter: Asked | Told) -> bytes:
     return json.dumps(plain(letter), separators=(",", ":")).encode()
 
 
+def size_of(value: Any) -> int:
+    """Return how many bytes a value takes in a letter, at most."""
+    return len(json.dumps(plain(value)))
+
+
+def fitting(values: Iterable[Listed], most: int) -> tuple[Listed, ...]:
+    """Return the first ones of some values that take so many bytes at most."""
+    found, size = [], 0
+    for value in values:
+        size += size_of(value) + len(", ")
+        if size > most:
+            break
+        found.append(value)
+    return tuple(found)
+
+
 def read(content: bytes, kind: type) -> Any:
     """Return the letter that `written` was given.
 
@@ -190,8 +214,8 @@ def _fields(kind: Any) -> Sequence[str]:
 def said(number: int, error: Exception) -> Answer:
     """Return the answer to a call that has raised."""
     if isinstance(error, WorkerError) or not isinstance(error, TosError):
-        return Answer(number, None, "TosError", (f"{type(error).__name__}: {error}",))
-    parts = tuple(each if isinstance(each, int | str) else str(each) for each in error.args)
+        return Answer(number, None, "TosError", (f"{type(error).__name__}: {error}"[:TEXT],))
+    parts = tuple(each if isinstance(each, int) else str(each)[:TEXT] for each in error.args)
     return Answer(number, None, type(error).__name__, parts)
 
 

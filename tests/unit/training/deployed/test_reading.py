@@ -20,6 +20,13 @@ from tos_notebook.training.deployed.follower import Follower
 NBYTES = 2 * LARGEST + 5
 
 
+@pytest.fixture(autouse=True)
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Letters are exchanged at once."""
+    for name in ("BUSY", "IDLE"):
+        monkeypatch.setattr(f"tos_notebook.training.deployed.follower.{name}", 0.0)
+
+
 class Played:
     """A task that serves a run, and the follower of it."""
 
@@ -40,7 +47,6 @@ class Played:
 
     def turn(self) -> None:
         """Exchange one letter in each direction."""
-        self.follower._wake.set()
         self.follower._poll(lambda event: None)
         self.served.look()
         for made in self.served._made.values():
