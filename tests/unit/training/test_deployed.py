@@ -385,6 +385,34 @@ def test_letters_hold_what_fits_of_many_calls_answers_and_skipped_rows(
     assert isinstance(answers[-1].exception(), ConfigError)
 
 
+@pytest.mark.parametrize(
+    ("begun", "text"), [(False, "has a free slot, on the Spark page"), (True, "read the data")]
+)
+def test_a_start_that_takes_too_long_says_whether_the_task_runs(
+    monkeypatch: pytest.MonkeyPatch, begun: bool, text: str
+) -> None:
+    monkeypatch.setattr("tos_notebook.training.deployed.follower.BUSY", 0.01)
+    task = Task(Views())
+    task.mail.put(DOWN, written(Told(0, 0)) if begun else b"")
+    with pytest.raises(WaitTimeout, match=text):
+        task.follower.begun(0.05)
+
+
+def test_large_parameters_have_more_time_to_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    task = Task(Views())
+    limits: list[float | None] = []
+
+    def result(timeout: float | None = None) -> list[bytes]:
+        limits.append(timeout)
+        return []
+
+    monkeypatch.setattr(task.job, "result", result)
+    task.tell(1, facts={"ended": True, "state": "finished"})
+    task.follower.begin("r", print, lambda _, error: task.ended.set_result(error), 600_000_000)
+    assert task.ended.result(10) is None
+    assert limits == [660.0]
+
+
 def test_a_malformed_letter_ends_the_task_with_a_named_error() -> None:
     mail = Mailbox(Views(), "tos_1")
     mail.put(UP, b"cos\nsystem\n(S'true'\ntR.")

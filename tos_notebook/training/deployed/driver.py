@@ -70,6 +70,8 @@ def drive(way: Way, sent: Sent) -> Iterator[bytes]:
     context.taken = 1
     mail = way.mail(context.session)
     try:
+        # It has no facts: the task runs, and is yet to start the run.
+        mail.put(DOWN, written(Told(0, 0)))
         outbox = Outbox()
         try:
             run = _begun(context, unpacked(sent.value, context.session), outbox)

@@ -54,7 +54,10 @@ ANSWER = 60.0
 """Seconds for the task to answer a call."""
 
 LAST = 60.0
-"""Seconds for the task to return the last parameters once the run has ended."""
+"""Seconds for the task to return the last parameters once the run has ended, and no bytes."""
+
+RATE = 1_000_000
+"""Bytes a second in which the last parameters come at least."""
 
 Ended = Callable[[list[bytes], "TosError | None"], object]
 
@@ -87,6 +90,7 @@ class Follower:
         self._beat = self._seen = 0
         self._told = -1
         self._over = False
+        self._last = LAST
         self._heard = time.monotonic()
 
     def begun(self, timeout: float) -> None:
@@ -100,24 +104,29 @@ class Follower:
             It has not begun in time.
         """
         end = time.monotonic() + timeout
+        why = "See whether the cluster has a free slot"
         while time.monotonic() < end:
             over = self._job.done()
             told = self._letter()
             if told is not None and told.answers and not told.facts:
                 raise raised(told.answers[0])
-            if told is not None:
+            if told is not None and told.facts:
                 self.facts = told.facts
                 return
+            if told is not None:
+                why = "The task runs, so it may still read the data. See what takes so long there"
             if over:
                 self._job.result()
                 raise ConnectError("The Spark task that was to have the server has ended.")
             wait_for([self._job], BUSY)
         raise WaitTimeout(
-            f"Expected a Spark task to start the run's server within {timeout:g} s. See whether "
-            "the cluster has a free slot, and the Spark page of the server's application."
+            f"Expected a Spark task to start the run's server within {timeout:g} s. {why}, "
+            "on the Spark page of the server's application."
         )
 
-    def begin(self, name: str, publish: Callable[[Event], object], ended: Ended) -> None:
+    def begin(
+        self, name: str, publish: Callable[[Event], object], ended: Ended, nbytes: int = 0
+    ) -> None:
         """Follow on a thread.
 
         Parameters
@@ -128,7 +137,10 @@ class Follower:
             Takes each event, in order.
         ended : callable
             Takes the last parameters, in parts, and what has ended the run, if it failed.
+        nbytes : int
+            Of the last parameters.
         """
+        self._last = LAST + nbytes / RATE
         self._thread = threading.Thread(
             target=self._follow, args=(name, publish, ended), name=f"tos-{name}", daemon=True
         )
@@ -221,7 +233,7 @@ class Follower:
                     break
                 if time.monotonic() - self._heard > self._silent:
                     raise WaitTimeout(f"no letter came for {self._silent:g} s")
-            last = self._job.result(LAST)
+            last = self._job.result(self._last)
         except Exception as failed:
             reason = failed if isinstance(failed, TosError) else job_error(failed)
             error = ConnectError(

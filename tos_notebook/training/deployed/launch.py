@@ -105,7 +105,7 @@ def deploy(
     )
     run = DeployedRun(parts)
     factory.remember(run)
-    follower.begin(run_id, run.lifecycle.publish, run.lifecycle.finish)
+    follower.begin(run_id, run.lifecycle.publish, run.lifecycle.finish, program.layout.nbytes)
     return run
 
 
