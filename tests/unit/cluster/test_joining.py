@@ -57,7 +57,7 @@ def test_a_server_that_the_task_does_not_reach_is_named_with_what_helps() -> Non
 class Channel:
     """How a client reaches its server."""
 
-    endpoint, secure = "h:15002", False
+    endpoint, secure, token = "h:15002", False, "t"
     _params = {"token": "t"}  # noqa: RUF012
 
 
@@ -85,6 +85,24 @@ def test_a_way_has_both_addresses_and_the_session() -> None:
     assert way.addresses == ("h:15002", "10.0.0.1:15002")
     assert way.parameters == {"token": "t", "session_id": "s", "user_id": "u"}
     assert way.mail(context.session).get("greeting") == b"nonce"
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
+def test_a_task_tries_the_servers_own_address_before_this_machines_end_of_a_tunnel(
+    host: str,
+) -> None:
+    """On the task's machine a loopback address is another one."""
+    builder: Any = DefaultChannelBuilder()
+    builder.endpoint = f"{host}:15002"
+    way = way_to(context_with(builder), "tos_1", b"nonce")
+    assert way.addresses == ("10.0.0.1:15002", f"{host}:15002")
+
+
+def test_a_token_of_the_environment_is_the_tasks_too() -> None:
+    builder: Any = DefaultChannelBuilder()
+    builder._params, builder.token = {}, "from the environment"
+    way = way_to(context_with(builder), "tos_1", b"nonce")
+    assert way.parameters["token"] == "from the environment"
 
 
 def test_a_channel_of_the_users_own_is_refused() -> None:

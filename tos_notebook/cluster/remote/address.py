@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,6 +17,14 @@ def address_of(endpoint: str) -> tuple[str, int]:
     """Return host and port of a server's endpoint, such as ``localhost:15002``."""
     found = urlsplit(f"{SCHEME}{endpoint}")
     return found.hostname or endpoint, found.port or PORT
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine by a name that each machine has for itself."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def is_address(master: Any) -> bool:

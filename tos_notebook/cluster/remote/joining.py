@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import ClusterUnreachable, ConnectError
-from .address import PORT, address_of
+from .address import PORT, address_of, is_loopback
 from .context import RemoteContext, context_of_session
 from .mailbox import Mailbox
 
@@ -79,7 +79,13 @@ def way_to(context: RemoteContext, mailbox: str, greeting: bytes) -> Way:
     parameters = {**builder._params, "session_id": str(context.session.session_id)}
     if client._user_id is not None:
         parameters["user_id"] = client._user_id
-    addresses = (builder.endpoint, *([f"{own}:{port}"] if own else []))
+    if builder.token:
+        # It may come from the environment.
+        parameters["token"] = builder.token
+    addresses = [builder.endpoint, *([f"{own}:{port}"] if own else [])]
+    if is_loopback(address_of(builder.endpoint)[0]):
+        # Another machine's own loopback address may lead to another server, or nowhere.
+        addresses.reverse()
     way = Way(tuple(dict.fromkeys(addresses)), parameters, mailbox, greeting)
     way.mail(context.session).put(GREETING, greeting)
     return way
