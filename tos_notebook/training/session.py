@@ -417,7 +417,7 @@ class TrainingSession:
         state = f"serving at {self.address}" if self._server else "its server is in a Spark task"
         state = "closed" if self._closed else state
         rule = self._options.strategy if self.combiner is None else self.combiner
-        what = self._unbuilt if self._known is None else self.program
+        what = self._unbuilt if self._base is None else self.program
         return f"<TrainingSession {state}: {what!r}, {rule!r}>"
 
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -36,7 +40,10 @@ def test_one_task_drives_and_its_values_come_back(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setitem(sys.modules, "driven", SimpleNamespace(drive=drive))
     context = RemoteContext(Session())
-    assert run_apart(context, "driven", WAY, b"content") == [b"nonce", b"content"]
+    assert run_apart(context, "driven", WAY, context.broadcast(b"content")) == [
+        b"nonce",
+        b"content",
+    ]
     assert is_repeated()
 
 
@@ -52,6 +59,39 @@ def test_a_way_does_not_show_its_token() -> None:
 def test_a_server_that_the_task_does_not_reach_is_named_with_what_helps() -> None:
     with pytest.raises(ClusterUnreachable, match=r"127\.0\.0\.1:1 .*spark\.tos\.server\.host"):
         join(WAY)
+
+
+@pytest.fixture
+def listening() -> Iterator[str]:
+    """Yield the address of a port that takes connections, and says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+def test_a_port_that_does_not_speak_the_protocol_is_given_up_soon(
+    monkeypatch: pytest.MonkeyPatch, listening: str
+) -> None:
+    monkeypatch.setattr("tos_notebook.cluster.remote.opening.ANSWER", 0.2)
+    with pytest.raises(ClusterUnreachable, match="No Spark Connect server answers at"):
+        join(replace(WAY, addresses=(listening,), parameters={}))
+
+
+@pytest.mark.parametrize("fails", [None, RuntimeError("UNAVAILABLE")])
+def test_a_session_in_which_the_greeting_is_not_found_is_closed(
+    monkeypatch: pytest.MonkeyPatch, listening: str, fails: Exception | None
+) -> None:
+    session: Any = Views()
+    session.fails = fails
+    session.stop = Mock()
+    made = Mock()
+    made.channelBuilder.return_value.create.return_value = session
+    monkeypatch.setattr("pyspark.sql.connect.session.SparkSession.builder", made)
+    monkeypatch.setattr("tos_notebook.cluster.remote.joining.check_protocol", Mock())
+    with pytest.raises(ClusterUnreachable, match="UNAVAILABLE" if fails else "another Spark"):
+        join(replace(WAY, addresses=(listening,), parameters={}))
+    session.stop.assert_called_once_with()
+    assert not session.release_session_on_close
+    assert "SPARK_CONNECT_MODE_ENABLED" not in os.environ
 
 
 class Channel:

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import ClusterUnreachable, ConnectError
-from .address import PORT, address_of, is_loopback
+from .address import PORT, SCHEME, address_of, is_loopback
 from .context import RemoteContext, context_of_session
 from .mailbox import Mailbox
+from .opening import check_protocol
+from .tasks import Sent
 
 ANSWER = 10.0
 """Seconds for a server's port to answer a task."""
@@ -124,39 +126,44 @@ def _opened(way: Way, address: str) -> Any:
     from pyspark.sql.connect.plan import LogicalPlan
     from pyspark.sql.connect.session import SparkSession
 
-    builder = DefaultChannelBuilder(f"sc://{address}")
+    builder = DefaultChannelBuilder(f"{SCHEME}{address}")
     for key, value in way.parameters.items():
         builder.set(key, value)
+    check_protocol(f"{SCHEME}{address}", builder)
     session = SparkSession.builder.channelBuilder(builder).create()
-    if way.mail(session).get(GREETING) != way.greeting:
-        session.release_session_on_close = False
-        session.stop()
-        raise ConnectError("another Spark Connect server answers there")
+    try:
+        if way.mail(session).get(GREETING) != way.greeting:
+            raise ConnectError("another Spark Connect server answers there")
+    except BaseException:
+        _close(session)
+        raise
     LogicalPlan._nextPlanId = max(LogicalPlan._nextPlanId, _PLAN_IDS)
     return session
 
 
 def leave(session: Any) -> None:
     """Close this process's connection; the session is the client's, and stays."""
-    session.release_session_on_close = False
     os.environ.pop(_MODE, None)
+    _close(session)
+
+
+def _close(session: Any) -> None:
+    session.release_session_on_close = False
     with suppress(Exception):
         session.stop()
 
 
-def run_apart(context: RemoteContext, module: str, way: Way, content: bytes) -> list[bytes]:
+def run_apart(context: RemoteContext, module: str, way: Way, sent: Sent) -> list[bytes]:
     """Run the ``drive`` of a module in one task, to its end; return what it yields.
 
     Parameters
     ----------
     context : RemoteContext
     module : str
-        Of this package, which executors have installed. Its ``drive`` takes `way`, and a `Sent`
-        that holds `content`.
+        Of this package, which executors have installed. Its ``drive`` takes `way` and `sent`.
     way : Way
-    content : bytes
+    sent : Sent
     """
-    sent = context.broadcast(content)
 
     def run(partition: int, numbers: Iterable[Any]) -> Iterator[bytes]:
         import importlib

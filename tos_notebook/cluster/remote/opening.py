@@ -96,8 +96,9 @@ def _opened(address: str, settings: Mapping[str, str]) -> Any:
     _check_port(address)
     try:
         from pyspark.sql import SparkSession
+        from pyspark.sql.connect.client.core import DefaultChannelBuilder
 
-        _check_protocol(address)
+        check_protocol(address, DefaultChannelBuilder(address))
         builder: Any = SparkSession.builder.remote(address)
         for key, value in settings.items():
             builder = builder.config(key, str(value))
@@ -135,12 +136,23 @@ def _check_port(address: str) -> None:
         ) from None
 
 
-def _check_protocol(address: str) -> None:
-    """See that a server speaks gRPC, which PySpark itself would wait for much longer."""
-    import grpc
-    from pyspark.sql.connect.client.core import DefaultChannelBuilder
+def check_protocol(address: str, builder: Any) -> None:
+    """See that a server speaks gRPC, which PySpark itself would wait for much longer.
 
-    with DefaultChannelBuilder(address).toChannel() as channel:
+    Parameters
+    ----------
+    address : str
+    builder : pyspark.sql.connect.client.core.ChannelBuilder
+        Opens the channel.
+
+    Raises
+    ------
+    ClusterUnreachable
+        It does not, within `ANSWER` seconds.
+    """
+    import grpc
+
+    with builder.toChannel() as channel:
         try:
             grpc.channel_ready_future(channel).result(ANSWER)
         except grpc.FutureTimeoutError:

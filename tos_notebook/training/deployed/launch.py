@@ -13,6 +13,7 @@ from ...cluster.calls import announced
 from ...cluster.jobs import cancel, job_error
 from ...cluster.remote.context import RemoteContext
 from ...cluster.remote.joining import INSTEAD, Way, packed, run_apart, way_to
+from ...cluster.remote.tasks import Sent
 from ...common.threads import in_thread
 from ...errors import ConfigError
 from ...telemetry.bus import EventBus, Sink
@@ -73,6 +74,9 @@ def deploy(
             f"Expected a cluster that runs {SLOTS} tasks at once or more, since the run's server "
             f"takes one of them; got {count}. {INSTEAD}"
         )
+    sent = sc.broadcast(content)
+    # It may be large, and is where tasks find it.
+    del content
     name, greeting = f"tos_{secrets.token_hex(8)}", secrets.token_bytes(16)
     way = way_to(sc, name, greeting)
     mail = way.mail(sc.session)
@@ -80,7 +84,7 @@ def deploy(
     mail.put(UP, written(Asked(0, 0)))
     mail.put(DOWN, b"")
     sys.stderr.write(f"{why}: the server runs in a Spark task, and this notebook follows it.\n")
-    job = in_thread(f"tos-deployed-{name}", partial(_task, sc, name, way, content))
+    job = in_thread(f"tos-deployed-{name}", partial(_task, sc, name, way, sent))
     follower = Follower(mail, job)
     try:
         with announced("a Spark task to start the run's server"):
@@ -126,7 +130,7 @@ def _packed(request: Request) -> bytes:
         ) from None
 
 
-def _task(sc: RemoteContext, name: str, way: Way, request: bytes) -> list[bytes]:
+def _task(sc: RemoteContext, name: str, way: Way, request: Sent) -> list[bytes]:
     """Run the task to its end; return the last parameters, in parts."""
     sc.setJobGroup(name, "the server of a run")
     try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,3 +25,12 @@ def test_a_run_that_is_active_in_this_process_is_not_continued(uri: str) -> None
     with pytest.raises(InvalidTransition, match=r"trains r; wait\(\) for it or stop\(\) it"):
         resuming._deployed(run.parts.sc, "", uri, None, model, {})
     run.lifecycle.finish([], None)
+
+
+def test_a_session_whose_server_is_in_a_task_shows_its_program() -> None:
+    session: Any = object.__new__(tos.TrainingSession)
+    session._base = tos.capture(classifier())
+    session._options = SimpleNamespace(strategy="ps", combiner=None)
+    session._closed, session._server, session._deployed = False, None, "asked for"
+    session._known = session._unbuilt = None
+    assert f"in a Spark task: {session._base!r}, 'ps'" in repr(session)
