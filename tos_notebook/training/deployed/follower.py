@@ -195,22 +195,29 @@ class Follower:
         parts = 0
         try:
             parts, version = self._awaited(call, answer, ANSWER)
-            found = [self._mail.get(part_of(call.number, part)) for part in range(parts)]
+            found = [self._part(call.number, part) for part in range(parts)]
         finally:
             # Backward, so that whatever ends this leaves the first ones for `forget`.
             for part in reversed(range(parts)):
                 self._mail.drop(part_of(call.number, part))
             if parts:
                 self._unread.discard(call.number)
-        if any(part is None for part in found):
+        return b"".join(found), version
+
+    def _part(self, number: int, part: int) -> bytes:
+        found = self._mail.get(part_of(number, part))
+        if self._over:
+            # The last ones are here, so nobody has to wait for these.
+            raise self._refusal("parameters")
+        if found is None:
             raise RemoteProtocolError("Expected all parts of the parameters; some have gone.")
-        return b"".join(part for part in found if part is not None), version
+        return found
 
     def forget(self) -> None:
         """Drop all letters, also those that nobody has read; once the task has ended."""
         for letter in (UP, DOWN, GREETING):
             self._mail.drop(letter)
-        for number in self._unread:
+        for number in tuple(self._unread):
             part = 0
             while self._mail.drop(part_of(number, part)):
                 part += 1

@@ -14,6 +14,7 @@ from tests.support.mail import Views
 from tests.unit.training.test_deployed import Trained
 from tos_notebook.cluster.remote.mailbox import LARGEST, Mailbox
 from tos_notebook.common.threads import in_thread
+from tos_notebook.errors import InvalidTransition
 from tos_notebook.training.deployed.driver import Outbox, Served
 from tos_notebook.training.deployed.follower import Follower
 
@@ -66,6 +67,25 @@ def test_readers_at_one_time_do_not_mix_and_leave_no_letter() -> None:
     for each in found:
         content, version = each.result()
         assert content == bytes([version]) * NBYTES
+    assert played.parts == []
+
+
+def test_a_read_is_given_up_when_the_run_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last parameters come with the task's result."""
+    played = Played()
+    follower = played.follower
+    found = in_thread("tos-reader", follower.parameters)
+    get = follower._mail.get
+
+    def ending(name: str) -> bytes | None:
+        if "part" in name:
+            follower.refuse_calls()
+        return get(name)
+
+    monkeypatch.setattr(follower._mail, "get", ending)
+    while not found.done():
+        played.turn()
+    assert isinstance(found.exception(), InvalidTransition)
     assert played.parts == []
 
 
