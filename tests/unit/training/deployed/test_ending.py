@@ -15,7 +15,7 @@ from tests.support.followed import STATUS, followed
 from tests.support.mail import Views
 from tests.unit.training.test_deployed import Trained
 from tos_notebook.cluster.remote.mailbox import Mailbox
-from tos_notebook.common.threads import in_thread
+from tos_notebook.common.threads import in_thread, join_all
 from tos_notebook.errors import InvalidTransition, RemoteProtocolError
 from tos_notebook.training.deployed.driver import Outbox, Served
 from tos_notebook.training.deployed.letters import DOWN, UP, Asked, Call, Told, read, written
@@ -37,6 +37,7 @@ def begun(run: Any) -> Any:
 
 
 def test_one_who_holds_the_model_when_the_run_ends_gets_its_last_parameters() -> None:
+    before = set(threading.enumerate())
     run = followed(tos.capture(classifier()))
     last = np.zeros(run.program.layout.nbytes, np.uint8)
     follower = begun(run)
@@ -54,9 +55,8 @@ def test_one_who_holds_the_model_when_the_run_ends_gets_its_last_parameters() ->
     run.wait(10)
     np.testing.assert_array_equal(found.result(10), last)
     np.testing.assert_array_equal(run.parts.training.parameters.read()[0], last)
-    follower._thread.join(10)
     assert run.state == "finished"
-    assert [t.name for t in threading.enumerate() if t.name.startswith("tos-")] == []
+    join_all(set(threading.enumerate()) - before, 10)
 
 
 def test_a_run_without_last_parameters_refuses_to_return_some() -> None:
