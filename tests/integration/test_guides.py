@@ -262,7 +262,7 @@ def test_an_autoencoder_takes_its_input_as_label(train: Train, digits: Digits) -
     model = keras.Sequential([keras.layers.Dense(16, "relu"), keras.layers.Dense(64)])
     model.compile(keras.optimizers.Adam(0.01), "mse")
     session = train(model, **OPTIONS)
-    with pytest.raises(ShapeMismatch, match=r"takes its input as the label, too: \(x, x\)"):
+    with pytest.raises(ShapeMismatch, match=r"takes its input as the label as well: \(x, x\)"):
         session.start(x)
     assert session.run((x, x), epochs=4).evaluate(x, x)["loss"] < 0.05
 

@@ -965,7 +965,7 @@ def test_a_job_that_cannot_be_cancelled_does_not_hide_the_error(
     training, _ = counting_training(on_failure=_raise(RuntimeError("Spark is gone")))
     training.fail(TosError("the cause"))
     assert str(training.error) == "the cause"
-    assert "could not be cancelled" in caplog.text
+    assert "could not be canceled" in caplog.text
 
 
 def test_the_job_is_cancelled_without_the_lock() -> None:

@@ -107,8 +107,8 @@ LARGE_JPEG = tf.io.encode_jpeg(PIXELS).numpy()
     ("image", "reason"),
     [
         (None, "null"),
-        (b"", "0 bytes that are no JPEG, PNG, BMP or GIF image"),
-        (b"text", "4 bytes that are no JPEG, PNG, BMP or GIF image"),
+        (b"", "0 bytes that are not a JPEG, PNG, BMP or GIF image"),
+        (b"text", "4 bytes that are not a JPEG, PNG, BMP or GIF image"),
         (png(PIXELS)[:60], "a broken image"),
         (png(PIXELS)[:12], "a broken image"),
         (LARGE_JPEG[: len(LARGE_JPEG) // 3], "a broken image"),
@@ -167,7 +167,7 @@ def test_images_that_cannot_be_read_are_left_out(pictures: Any, spark_context: A
 def test_a_broken_image_is_named(pictures: Any, spark_context: Any) -> None:
     source = as_source(spark_context, columns(pictures, "image", "number"), 1, [IMAGES, LABEL])
     text = r"Column 'image', partition 0, row 1: expected an image for float32 of shape \(6, 5, 3\)"
-    with pytest.raises(Exception, match=text + ", got 6 bytes that are no JPEG"):
+    with pytest.raises(Exception, match=text + ", got 6 bytes that are not a JPEG"):
         source.tasks(spark_context).collect()
 
 

@@ -167,6 +167,9 @@ class Program:
         self.written: list[dict[str, Any]] = []
         self.refuses: Exception | None = None
 
+    def expected_names(self) -> None:
+        """Nobody knows them before it is trained."""
+
     def write(self, buffer: Any) -> None:
         if self.refuses is not None:
             raise self.refuses
