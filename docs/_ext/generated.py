@@ -50,7 +50,7 @@ def _magic(name: str, text: str) -> str:
     from tos_notebook.magics.text import combiners
 
     parser = PARSERS[name]
-    summary, _, rest = text.partition(parser.help())
+    summary, _, rest = text.replace(parser.help(), "").partition("\n")
     more, _, examples = rest.partition("Examples\n--------\n::\n")
     examples, listed, _ = examples.partition(combiners())
     pieces = [f"## {code(parser.name)}", prose(summary.strip()), _usage(parser.usage)]

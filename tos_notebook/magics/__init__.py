@@ -35,7 +35,7 @@ def documented(method: Method) -> Method:
     """Put usage and options, from the parser, behind a magic's docstring and its examples."""
     summary, _, rest = (method.__doc__ or "").partition("\n")
     more = combiners() if method.__name__ == "tos_combiner" else ""
-    parts = [summary, dedent(rest).strip(), PARSERS[method.__name__].help(), more]
+    parts = [summary, dedent(rest).strip(), more, PARSERS[method.__name__].help()]
     method.__doc__ = "\n\n".join(part for part in parts if part)
     return method
 
