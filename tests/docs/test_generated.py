@@ -109,7 +109,7 @@ def test_the_page_of_magics_says_what_their_help_says(name: str) -> None:
         assert unmarked(", ".join(spellings)) in own
         assert unmarked(meaning) in own
     help_text = getattr(TosMagics, name).__doc__
-    summary, _, rest = help_text.partition(PARSERS[name].help())
+    summary, _, rest = help_text.replace(PARSERS[name].help(), "").partition("\n")
     more, _, examples = rest.partition("Examples\n--------\n::\n")
     for text in (summary, more, *examples.partition("Combiners\n---")[0].split("\n\n")):
         assert unmarked(text) in own
