@@ -67,6 +67,31 @@ def deploy(
     TosError
         What has refused the run.
     """
+    name, job, follower = _begun(sc, request, why)
+    program = as_trained(program, follower)
+    center = Center(program.layout, follower)
+    run_id = str(follower.facts["run_id"])
+    parts = Parts(
+        factory.next_number(),
+        sc,
+        program,
+        Training(center, follower),
+        EventBus([history := History()], sinks),
+        history,
+        run_id,
+        request.options.get("name"),
+        partial(_end, sc, (name, str(follower.facts["group"])), job, follower, on_end),
+    )
+    run = DeployedRun(parts)
+    factory.remember(run)
+    follower.begin(run_id, run.lifecycle.publish, run.lifecycle.finish, program.layout.nbytes)
+    return run
+
+
+def _begun(
+    sc: RemoteContext, request: Request, why: str
+) -> tuple[str, Future[list[bytes]], Follower]:
+    """Start a task, and return when its run has begun: the job's group, the job, its follower."""
     content = _packed(request)
     count = factory.asking(sc)("Spark's slots", sc.slots)
     if count < SLOTS:
@@ -93,24 +118,7 @@ def deploy(
         cancel(sc, name)
         follower.forget()
         raise
-    program = as_trained(program, follower)
-    center = Center(program.layout, follower)
-    run_id = str(follower.facts["run_id"])
-    parts = Parts(
-        factory.next_number(),
-        sc,
-        program,
-        Training(center, follower),
-        EventBus([history := History()], sinks),
-        history,
-        run_id,
-        request.options.get("name"),
-        partial(_end, sc, (name, str(follower.facts["group"])), job, follower, on_end),
-    )
-    run = DeployedRun(parts)
-    factory.remember(run)
-    follower.begin(run_id, run.lifecycle.publish, run.lifecycle.finish, program.layout.nbytes)
-    return run
+    return name, job, follower
 
 
 def as_trained(program: Program, follower: Follower) -> Program:
