@@ -48,8 +48,9 @@ def test_a_killed_worker_leaves_one_milestone_at_most_and_every_batch_counts_onc
     assert run.state == "finished"
     assert len(watch.of(WorkerLost)) == 1
     assert _rows(run) == 2 * len(VALUES)
-    # A milestone is two rows: what was added and not counted is there twice, or in part.
-    assert 0 <= run.parameters()["total"][1] - 2 * len(VALUES) <= 2
+    # What was added and not counted is there twice, or in part. A milestone has at most twice as
+    # many rows as the one before it.
+    assert 0 <= run.parameters()["total"][1] - 2 * len(VALUES) <= 2 * run.history["samples"].max()
 
 
 def test_two_workers_count_exactly_and_learn_as_well_as_with_locks(
@@ -87,10 +88,10 @@ def test_a_run_swaps_to_it_and_back_and_continues_from_a_checkpoint(
     watch.until(StrategySwapped)
     run.swap_strategy("ps:locking=false")
     watch.until(StrategySwapped, count=2)
-    watch.until(MilestoneCommitted, watch.mark(), count=100)
+    watch.until(MilestoneCommitted, watch.mark(), count=10)
     run.pause()
     run.unpause()
-    watch.until(MilestoneCommitted, watch.mark(), count=100)
+    watch.until(MilestoneCommitted, watch.mark(), count=10)
     run.stop()
     run.wait(60)
     # One worker: nothing is lost, and what was swapped or stopped in between is there once.

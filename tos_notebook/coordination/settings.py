@@ -133,4 +133,6 @@ class Settings:
     def for_worker(self) -> WorkerSettings:
         """Return what a worker must know."""
         own = self.strategy.for_worker()
-        return WorkerSettings(self.sync_interval, self.learning_rate, own)
+        # Only a worker that nothing bounds may choose when it reports.
+        bound = {} if self.sync == ASP else {"sync": str(self.sync)}
+        return WorkerSettings(self.sync_interval, self.learning_rate, own | bound)

@@ -123,40 +123,6 @@ class Connection(Protocol):
         ...
 
 
-@runtime_checkable
-class Posting(Connection, Protocol):
-    """A connection on which a worker can continue before an answer has come."""
-
-    def post(self, message: Request, answered: Callable[[Answer], object]) -> None:
-        """Send a request without payload, and return at once.
-
-        Its answer is received before the next request, or in `settle`; so there is one at most.
-
-        Parameters
-        ----------
-        message : Request
-            What to ask.
-        answered : callable
-            Takes the answer, which has no payload; called by whoever receives it.
-
-        Raises
-        ------
-        TosError
-            See `request`; also of the answer that was still to come.
-        """
-        ...
-
-    def settle(self) -> None:
-        """Receive the answer that is still to come, if there is one.
-
-        Raises
-        ------
-        TosError
-            See `request`.
-        """
-        ...
-
-
 class Handler(Protocol):
     """A server's side of one connection; one thread at a time calls it.
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from threading import Lock
 
 from ..common.arrays import aligned_empty
@@ -33,8 +33,6 @@ class ChannelConnection:
         self._channel = channel
         self._max_payload = max_payload
         self._sequence = 0
-        self._answered: Callable[[Answer], object] | None = None
-        """What takes the answer to a request that was posted."""
         self._closed = False
         self._busy = Lock()
 
@@ -54,43 +52,12 @@ class ChannelConnection:
         outgoing, target = byte_view(payload), byte_view(into, writable=True)
         self._begin()
         try:
-            self._settle()
             answer, received = self._exchange(message, outgoing, target, meanwhile)
         finally:
             self._end()
         if isinstance(answer, Refused):
             raise error_of(answer)
         return answer, received
-
-    def post(self, message: Request, answered: Callable[[Answer], object]) -> None:
-        """Send a request, and do not wait for its answer; see `base.Posting.post`."""
-        self._begin()
-        try:
-            self._settle()
-            head = self._head(message, None)
-            with self._unbroken():
-                self._channel.send(head, None)
-            self._answered = answered
-        finally:
-            self._end()
-
-    def settle(self) -> None:
-        """Receive the answer that is still to come; see `base.Posting.settle`."""
-        self._begin()
-        try:
-            self._settle()
-        finally:
-            self._end()
-
-    def _settle(self) -> None:
-        answered, self._answered = self._answered, None
-        if answered is None:
-            return
-        with self._unbroken():
-            answer, _ = self._take(None)
-        if isinstance(answer, Refused):
-            raise error_of(answer)
-        answered(answer)
 
     def close(self) -> None:
         """Say goodbye and close; may be repeated."""
@@ -132,32 +99,20 @@ class ChannelConnection:
         target: memoryview | None,
         meanwhile: Callable[[], object] | None,
     ) -> tuple[Answer | Refused, memoryview | None]:
-        head = self._head(message, payload)
-        with self._unbroken():
+        sequence = self._sequence = (self._sequence + 1) & 0xFFFFFFFF
+        head = encode_head(message, sequence, payload.nbytes if payload is not None else 0)
+        try:
             self._channel.send(head, payload)
             if meanwhile is not None:
                 meanwhile()
-            return self._take(target)
-
-    @contextmanager
-    def _unbroken(self) -> Iterator[None]:
-        """Close after any error: what is left of an answer would be taken for the next one."""
-        try:
-            yield
+            header, body = self._channel.receive_head()
+            answer = self._check(header, decode_body(header.kind, body), sequence)
+            return answer, self._receive(header.payload, target)
         except BaseException:
+            # What is left of the answer would be taken for the next one.
             self._closed = True
             self._channel.shutdown()
             raise
-
-    def _head(self, message: Request, payload: memoryview | None) -> bytes:
-        self._sequence = (self._sequence + 1) & 0xFFFFFFFF
-        return encode_head(message, self._sequence, payload.nbytes if payload is not None else 0)
-
-    def _take(self, target: memoryview | None) -> tuple[Answer | Refused, memoryview | None]:
-        """Receive the answer to what was sent last."""
-        header, body = self._channel.receive_head()
-        answer = self._check(header, decode_body(header.kind, body), self._sequence)
-        return answer, self._receive(header.payload, target)
 
     def _check(self, header: Header, answer: Message, sequence: int) -> Answer | Refused:
         # A refusal of something unreadable cannot know its number.

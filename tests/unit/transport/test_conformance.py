@@ -234,46 +234,6 @@ def test_an_error_in_that_work_ends_the_connection(transport: Any) -> None:
         connection.request(Fetch(0))
 
 
-def test_a_posted_request_is_answered_before_the_next_one(transport: Any) -> None:
-    connection = transport.connect()
-    heard: list[Any] = []
-    connection.post(_push(0, 1), heard.append)
-    assert heard == []
-    connection.post(_push(0, 2), heard.append)
-    assert [answer.version for answer in heard] == [1]
-    answer, _ = connection.request(_push(0, 3))
-    assert ([each.version for each in heard], answer.version) == ([1, 2], 3)
-    connection.post(_push(0, 4), heard.append)
-    connection.settle()
-    connection.settle()
-    assert [each.version for each in heard] == [1, 2, 4]
-
-
-def test_a_posted_request_that_is_refused_fails_the_next_call(transport: Any) -> None:
-    connection, heard = transport.connect(), list[Any]()
-    connection.post(Finish(1, 0, 0), heard.append)
-    with pytest.raises(ShapeMismatch):
-        connection.settle()
-    assert heard == []
-    assert len(connection.request(Fetch(3))[1]) == 3
-
-
-def test_a_posted_request_whose_answer_does_not_come_is_a_timeout(transport: Any) -> None:
-    connection, heard = transport.connect(request_timeout=0.05), list[Any]()
-    connection.post(Poll(0), heard.append)
-    with pytest.raises(ConnectTimeout, match=r"within 0\.05 s"):
-        connection.settle()
-    assert heard == []
-
-
-def test_a_posted_message_that_cannot_be_sent_costs_nothing(transport: Any) -> None:
-    connection, heard = transport.connect(), list[Any]()
-    with pytest.raises(LocalProtocolError):
-        connection.post(Fetch(np.int64(3)), heard.append)
-    assert len(connection.request(Fetch(3))[1]) == 3
-    assert heard == []
-
-
 def test_an_answer_that_does_not_come_is_a_timeout(transport: Any) -> None:
     connection = transport.connect(request_timeout=0.05)
     with pytest.raises(ConnectTimeout, match=r"within 0\.05 s"):

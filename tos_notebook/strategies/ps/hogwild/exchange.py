@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from time import perf_counter
 
 import numpy as np
 
@@ -12,12 +12,15 @@ from ....archive.runner import Runner, Trained
 from ....common.arrays import Array, Buffer
 from ....errors import WorkerEnvironment
 from ....layout import Layout
-from ....transport.base import Connection, Posting
+from ....transport.base import Connection
 from ....transport.shared import attach
-from ....wire.messages import Directive, Join, Joined, Poll, Proceed, Push, Reply
+from ....wire.messages import Join, Joined, Poll, Proceed, Push, Reply
 from ....wire.settings import WorkerSettings
 from ....worker.exchange import WorkerContext, ask, expect
 from ..updates import Updates
+
+MILESTONE = 0.05
+"""Seconds after which the driver hears of a worker, which has added several times until then."""
 
 
 class HogwildExchange:
@@ -26,35 +29,39 @@ class HogwildExchange:
     Other workers do so at the same time, and nobody waits: Recht et al. 2011, "HOGWILD!: A
     Lock-Free Approach to Parallelizing Stochastic Gradient Descent", NIPS.
 
-    The driver counts a milestone while the next one is trained. One update at most is not counted
-    yet, as if this waited: an answer comes before the next update is added. If it says more than
-    to continue, the worker does that first, and then trains the milestone again. An optimizer that
-    keeps a state has then seen its batches twice.
+    It adds after each `sync_interval` batches. A message to the driver would take longer than a
+    small model trains until then, so that one milestone has as many of these as fit into
+    `MILESTONE` seconds. Under a sync mode that bounds how far workers are apart, it has one; and
+    where an update is not finite, so that no other one is left out with it.
 
     Parameters
     ----------
     connection : Connection
-        To the driver; a `Posting` one, unless each answer is to be waited for.
+        To the driver.
     layout : Layout
+    clock : callable
+        Seconds.
     """
 
-    rounds = 1
     attends = False
 
-    def __init__(self, connection: Connection, layout: Layout) -> None:
-        self._connection = connection
-        self._posting = connection if isinstance(connection, Posting) else None
-        self._layout = layout
-        # Each holds in turn what was adopted, and the update; the other one's is not counted yet.
-        self._updates, self._posted = (Updates(layout, layout.allocate()) for _ in range(2))
+    def __init__(
+        self,
+        connection: Connection,
+        layout: Layout,
+        clock: Callable[[], float] = perf_counter,
+    ) -> None:
+        self._connection, self._layout, self._clock = connection, layout, clock
+        # Holds in turn what was adopted, and the update.
+        self._updates = Updates(layout, layout.allocate())
         self.vectors: list[Array] = self._updates.vectors
         self._center: Buffer = np.empty(0, np.uint8)
         self._sums: list[Array] = []
-        self._plain = False
-        """Whether the latest answer said to continue, and no more."""
-        self._told: Reply | None = None
-        """The answer to what was posted, until the worker is told."""
-        self.again = False
+        self.rounds, self.again = 1, False
+        self._every, self._bounded = 1, False
+        # The sum of what was added in this milestone.
+        self._added, self._count = layout.vectors(layout.allocate()), 0
+        self._finite = True
 
     def join(self, message: Join) -> Joined:
         """See `Exchange.join`."""
@@ -62,77 +69,74 @@ class HogwildExchange:
 
     def use(self, settings: WorkerSettings) -> None:
         """See `Exchange.use`: there is one way to add."""
+        self._every, self._bounded = settings.sync_interval, "sync" in settings.strategy
+        if self._bounded:
+            self.rounds = 1
 
     def prepare(self, runner: Runner, epoch: int) -> None:
         """See `Exchange.prepare`."""
 
-    def train(self, runner: Runner, columns: Sequence[Array], batch_size: int) -> Trained:
-        """See `Exchange.train`."""
-        return runner.train(self.vectors, columns, batch_size)
+    def train(self, runner: Runner, columns: Sequence[Array], batch_size: int) -> Trained | None:
+        """Train on rows, and add an update after each `sync_interval` batches."""
+        began, rows, size = self._clock(), 0, self._every * batch_size
+        sums = dict.fromkeys(runner.spec.outputs, 0.0)
+        self._count, self._finite = 0, True
+        try:
+            while self._finite and rows < len(columns[0]):
+                part = tuple(column[rows : rows + size] for column in columns)
+                trained = runner.train(self.vectors, part, batch_size)
+                for name in sums:
+                    sums[name] += trained.values[name] * len(part[0])
+                rows += len(part[0])
+                self._add(trained.parameters)
+        except Exception:
+            self._take_out()
+            raise
+        self.again = not self._finite and len(columns[0]) > size
+        if self.again:
+            self._take_out()
+            self.rounds = 1
+            return None
+        self._choose_rounds(self._clock() - began)
+        return Trained([], {name: total / rows for name, total in sums.items()})
 
-    def write(self, trained: Iterable[Array]) -> bool:
-        """See `Exchange.write`."""
-        return self._updates.write(trained, encoded=False)
-
-    def push(self, message: Push, meanwhile: Callable[[], object]) -> Reply:
-        """Add the update, let the driver count it, and adopt what others have added, too."""
-        if self._posting is not None:
-            self._posting.settle()
-        told, self._told = self._told, None
-        if told is not None and told.settings_version < message.settings_version:
-            # Something else has brought later ones.
-            told = told._replace(settings_version=message.settings_version, settings=None)
-        self.again = told is not None and not _is_plain(told)
-        if told is not None:
-            self._plain = not self.again
-            if self.again:
-                self._adopt()
-                return told
-            # Others may have brought later parameters since then: see `poll`.
-            newest = max(message.base_version, told.version)
-            message = message._replace(base_version=newest)
-        if self._posting is not None and self._plain and message.finite:
-            self._add()
-            self._updates, self._posted = self._posted, self._updates
-            self.vectors = self._updates.vectors
-            self._posting.post(message, partial(self._answered, message))
-            meanwhile()
-            reply = Reply(
-                message.base_version, message.settings_version, "committed", Directive.GO, None
-            )
-        else:
-            reply = self._counted(message, meanwhile)
+    def _add(self, trained: Iterable[Array]) -> None:
+        """Add the update of what was trained, if it is finite, and adopt the sums."""
+        self._finite = self._updates.write(trained, encoded=False)
+        if self._finite:
+            for total, added, update in zip(self._sums, self._added, self.vectors, strict=True):
+                total += update
+                np.add(added if self._count else 0, update, out=added)
+            self._count += 1
         self._adopt()
-        return reply
-
-    def _counted(self, message: Push, meanwhile: Callable[[], object]) -> Reply:
-        """Add the update if it is finite, and wait until the driver has counted it."""
-        if message.finite:
-            self._add()
-        answer, _ = self._connection.request(message, None, None, meanwhile)
-        reply = expect(Reply, answer, message)
-        if message.finite and reply.status != "committed":
-            self._take_out(self._updates)
-        self._plain = _is_plain(reply)
-        return reply
-
-    def _answered(self, message: Push, answer: object) -> None:
-        """Take note of the answer to what was posted."""
-        self._told = expect(Reply, answer, message)
-        if self._told.status != "committed":
-            self._take_out(self._posted)
-
-    def _add(self) -> None:
-        for total, update in zip(self._sums, self._updates.vectors, strict=True):
-            total += update
-
-    def _take_out(self, updates: Updates) -> None:
-        """Subtract what does not count: the run is over, or another attempt has the partition."""
-        for total, update in zip(self._sums, updates.vectors, strict=True):
-            total -= update
 
     def _adopt(self) -> None:
         self._updates.adopted[:] = self._center
+
+    def _take_out(self) -> None:
+        if self._count:
+            for total, added in zip(self._sums, self._added, strict=True):
+                total -= added
+        self._adopt()
+
+    def _choose_rounds(self, seconds: float) -> None:
+        if not self._bounded and self._count:
+            fitting = int(self._count * MILESTONE / max(seconds, 1e-6))
+            self.rounds = max(1, min(2 * self._count, fitting))
+
+    def write(self, trained: Iterable[Array]) -> bool:
+        """See `Exchange.write`: `train` has added it."""
+        return self._finite
+
+    def push(self, message: Push, meanwhile: Callable[[], object]) -> Reply:
+        """Let the driver count what was added, and adopt what others have added meanwhile."""
+        answer, _ = self._connection.request(message, None, None, meanwhile)
+        reply = expect(Reply, answer, message)
+        if reply.status != "committed":
+            # It does not count: the run is over, or another attempt has the partition.
+            self._take_out()
+        self._adopt()
+        return reply
 
     def poll(self, message: Poll) -> Proceed:
         """See `Exchange.poll`; an answer names the memory.
@@ -163,11 +167,6 @@ class HogwildExchange:
 
     def close(self) -> None:
         """See `Exchange.close`: it knows no other worker."""
-
-
-def _is_plain(reply: Reply) -> bool:
-    """Whether a milestone counts, and the worker is told to continue as it is."""
-    return reply.status == "committed" and reply[3:] == (Directive.GO, None)
 
 
 def exchange(connection: Connection, layout: Layout, context: WorkerContext) -> HogwildExchange:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from time import perf_counter
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 import tos_notebook as tos
 from tests.unit.worker.support import join, push
+from tos_notebook.archive.runner import Trained
 from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.combiners import Downpour, get
 from tos_notebook.coordination.settings import Settings
@@ -25,13 +28,14 @@ from tos_notebook.errors import (
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.steering.sync import as_sync
 from tos_notebook.strategies import ParameterServer, as_strategy
-from tos_notebook.strategies.ps.hogwild.exchange import HogwildExchange
+from tos_notebook.strategies.ps.hogwild.exchange import MILESTONE, HogwildExchange
 from tos_notebook.strategies.ps.hogwild.parameters import SharedParameters
 from tos_notebook.testing import bench as benches
 from tos_notebook.testing.bench import Deadline, Trial
 from tos_notebook.testing.strategies import ROWS
 from tos_notebook.transport.shared import attach
 from tos_notebook.wire.messages import Directive, Join, Joined, Poll, Proceed, Push, Reply, Request
+from tos_notebook.wire.settings import WorkerSettings
 
 LAYOUT = Layout([ParameterSpec("x", (3,), "float32"), ParameterSpec("n", (), "int64", False)])
 HOGWILD = ParameterServer(locking=False)
@@ -66,17 +70,37 @@ class Driver:
         return Reply(1, 0, status, Directive.GO, None), None
 
 
-def _worker(driver: Driver) -> HogwildExchange:
+def _told(sync: str = "asp", sync_interval: int = 1) -> WorkerSettings:
+    return Settings(HOGWILD.exact_settings(), sync_interval, as_sync(sync)).for_worker()
+
+
+def _worker(driver: Driver, clock: Callable[[], float] = perf_counter) -> HogwildExchange:
     made: Any = driver
-    worker = HogwildExchange(made, LAYOUT)
+    worker = HogwildExchange(made, LAYOUT, clock)
     worker.join(join())
     worker.poll(Poll(0))
     return worker
 
 
-def _train(worker: HogwildExchange, change: float = 1.0) -> bool:
-    x, n = worker.vectors
-    return worker.write([x[:3] + np.float32(change), n[0] + 1])
+class Adding:
+    """A program that adds the mean of each row's number to the parameters."""
+
+    spec = SimpleNamespace(outputs=("loss",))
+
+    def train(self, vectors: Any, columns: Any, batch_size: int) -> Trained:
+        (rows,) = columns
+        x, n = vectors
+        if (rows < 0).any():
+            raise ValueError("a row below 0")
+        mean = float(rows.mean())
+        return Trained([x[:3] + np.float32(mean), n[0] + 1], {"loss": mean})
+
+
+def _train(worker: HogwildExchange, *rows: float) -> dict[str, float]:
+    runner: Any = Adding()
+    trained = worker.train(runner, [np.array(rows or (1.0,))], 1)
+    worker.write(trained.parameters)
+    return dict(trained.values)
 
 
 def test_a_worker_adds_its_change_to_what_others_have_added_and_adopts_both() -> None:
@@ -84,8 +108,9 @@ def test_a_worker_adds_its_change_to_what_others_have_added_and_adopts_both() ->
     driver = Driver(center.segment)
     worker = _worker(driver)
     assert worker.vectors[0][:3].tolist() == [1, 2, 3]
-    assert _train(worker)
-    # Another worker comes first.
+    _train(worker)
+    assert _values(center) == [2, 3, 4, 6]
+    # Another worker adds before the driver has counted this one.
     other = attach(center.segment, LAYOUT.nbytes)
     assert other is not None
     LAYOUT.vectors(other)[0][:3] += 10
@@ -96,112 +121,79 @@ def test_a_worker_adds_its_change_to_what_others_have_added_and_adopts_both() ->
     assert payload is None
 
 
+def test_a_worker_adds_after_each_interval_of_a_milestone_and_tells_their_mean() -> None:
+    center = _center(0, 0, 0)
+    worker = _worker(Driver(center.segment))
+    worker.use(_told(sync_interval=2))
+    assert _train(worker, 1, 3, 5, 7, 9) == {"loss": 5}
+    # 2, 6 and 9: the last interval is what is left of an epoch.
+    assert _values(center) == [17, 17, 17, 8]
+
+
 @pytest.mark.parametrize("status", ["skipped", "superseded", "duplicate"])
-def test_an_update_that_does_not_count_is_taken_out_again(status: str) -> None:
+def test_updates_that_do_not_count_are_taken_out_again(status: str) -> None:
     center = _center(1, 2, 3)
     worker = _worker(Driver(center.segment, status))
-    _train(worker)
+    _train(worker, 4, 5)
+    assert _values(center) == [10, 11, 12, 7]
     worker.push(push(), lambda: None)
     assert _values(center) == [1, 2, 3, 5]
 
 
-class PostingDriver(Driver):
-    """A connection on which a worker can continue before an answer has come."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.answer = Reply(1, 0, "committed", Directive.GO, None)
-        self._answered: Any = None
-
-    def post(self, message: Push, answered: Callable[[Any], object]) -> None:
-        self.pushed.append((message, None))
-        self._answered = answered
-
-    def settle(self) -> None:
-        answered, self._answered = self._answered, None
-        if answered is not None:
-            answered(self.answer)
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-    abort = close
-
-
-def _pushed(worker: HogwildExchange, base_version: int = 0) -> Reply:
-    _train(worker)
-    return worker.push(push(base_version=base_version), lambda: None)
-
-
-def test_a_worker_continues_before_its_milestone_is_counted() -> None:
-    center = _center(0, 0, 0)
-    driver = PostingDriver(center.segment)
-    worker = _worker(driver)
-    assert _pushed(worker).version == 1
-    driver.answer = driver.answer._replace(version=9)
-    assert _pushed(worker, 1) == Reply(1, 0, "committed", Directive.GO, None)
-    assert _values(center) == [2, 2, 2, 7]
-    # It trained from what there was after the last one, of which it knows the version by now.
-    assert _pushed(worker, 1).version == 9
-    assert [message.base_version for message, _ in driver.pushed] == [0, 1, 9]
-    assert _values(center) == [3, 3, 3, 8]
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        Reply(4, 0, "committed", Directive.WAIT, None),
-        Reply(4, 0, "committed", Directive.STOP, None),
-        Reply(4, 1, "committed", Directive.GO, Settings(HOGWILD.exact_settings(), 1).for_worker()),
-        Reply(4, 0, "superseded", Directive.STOP, None),
-        Reply(4, 0, "skipped", Directive.GO, None),
-    ],
-)
-def test_what_a_worker_is_told_late_comes_before_its_next_update_is_added(answer: Reply) -> None:
-    """The milestone that it has trained meanwhile is trained again, if it continues at all."""
-    center = _center(0, 0, 0)
-    driver = PostingDriver(center.segment)
-    worker = _worker(driver)
-    _pushed(worker)
-    driver.answer = answer
-    _pushed(worker)
-    assert not worker.again
-    assert _pushed(worker) == answer
-    assert worker.again
-    counted = 2 if answer.status == "committed" else 1
-    assert _values(center) == [counted] * 3 + [5 + counted]
-    assert worker.vectors[0][:3].tolist() == [counted] * 3
-    assert len(driver.pushed) == 2
-    # It waits for the next answer: it may bring as much.
-    assert _pushed(worker).version == 1
-    assert not worker.again
-    assert _values(center) == [counted + 1] * 3 + [6 + counted]
-
-
-def test_what_was_told_last_does_not_take_back_what_came_since() -> None:
-    """An epoch's last answer is heard with its end, and a pause may follow that."""
-    center = _center(0, 0, 0)
-    driver = PostingDriver(center.segment)
-    worker = _worker(driver)
-    _pushed(worker)
-    settings = Settings(HOGWILD.exact_settings(), 1).for_worker()
-    driver.answer = Reply(4, 1, "committed", Directive.GO, settings)
-    _pushed(worker)
-    worker.poll(Poll(2))
-    _train(worker)
-    reply = worker.push(push(base_version=50, settings_version=2), lambda: None)
-    assert not worker.again
-    assert reply == Reply(50, 2, "committed", Directive.GO, None)
-    assert driver.pushed[-1][0].base_version == 50
-
-
-def test_an_update_that_is_not_finite_is_never_added() -> None:
+def test_an_update_that_is_not_finite_is_never_added_and_ends_a_milestone_of_its_own() -> None:
     center = _center(1, 2, 3)
     worker = _worker(Driver(center.segment, "skipped"))
-    assert not _train(worker, float("nan"))
-    worker.push(push(finite=False), lambda: None)
+    runner: Any = Adding()
+    assert worker.train(runner, [np.array([4, np.nan, 5])], 1) is None
+    assert (worker.again, worker.rounds) == (True, 1)
     assert _values(center) == [1, 2, 3, 5]
-    assert worker.vectors[0][:3].tolist() == [1, 2, 3]
+    _train(worker, 4)
+    assert not worker.again
+    assert _values(center) == [5, 6, 7, 6]
+    trained = worker.train(runner, [np.array([np.nan])], 1)
+    assert trained is not None
+    assert not worker.write(trained.parameters)
+    worker.push(push(finite=False), lambda: None)
+    assert _values(center) == [5, 6, 7, 6]
+    assert worker.vectors[0][:3].tolist() == [5, 6, 7]
+
+
+def test_a_program_that_fails_leaves_nothing_of_its_milestone() -> None:
+    center = _center(1, 2, 3)
+    worker = _worker(Driver(center.segment))
+    with pytest.raises(ValueError, match="below 0"):
+        _train(worker, 4, 5, -1)
+    assert _values(center) == [1, 2, 3, 5]
+
+
+class Clock:
+    """Every look at it is a while later."""
+
+    def __init__(self, step: float) -> None:
+        self.now, self.step = 0.0, step
+
+    def __call__(self) -> float:
+        self.now += self.step
+        return self.now
+
+
+def test_a_milestone_grows_to_its_time_and_shrinks_with_a_slower_program() -> None:
+    clock, center = Clock(MILESTONE / 50), _center(0, 0, 0)
+    worker = _worker(Driver(center.segment), clock)
+    found = []
+    for _ in range(4):
+        _train(worker, *range(worker.rounds))
+        found.append(worker.rounds)
+    assert found == [2, 4, 8, 16]
+    clock.step = 4 * MILESTONE
+    _train(worker, *range(worker.rounds))
+    assert worker.rounds == 4
+    # The sync mode counts milestones, so that these have one length.
+    worker.use(_told(sync="ssp:3"))
+    assert worker.rounds == 1
+    clock.step = 0.0
+    _train(worker)
+    assert worker.rounds == 1
 
 
 def test_a_worker_that_cannot_open_the_memory_says_what_to_choose_instead() -> None:
@@ -262,15 +254,20 @@ def test_a_copy_continues_and_one_that_is_not_finite_is_refused() -> None:
 class _CutsBefore:
     """A connection that breaks when a push is to be sent."""
 
+    lost: ClassVar[list[tuple[int, int]]] = []
+    """The first row that was added and not counted, and how many."""
+
     def __init__(self, connection: Any, number: int) -> None:
-        self._connection, self._left = connection, number
+        self._connection, self._left, self._rows = connection, number, 0
 
     def request(self, message: Any, *rest: Any, **named: Any) -> Any:
         if isinstance(message, Push):
             self._left -= 1
             if self._left < 0:
+                self.lost.append((self._rows, message.samples))
                 self._connection.abort()
                 raise ConnectionClosed("The test has cut the connection.")
+            self._rows += message.samples
         return self._connection.request(message, *rest, **named)
 
     def close(self) -> None:
@@ -283,12 +280,16 @@ def test_what_a_lost_worker_has_added_uncounted_is_there_twice_and_counts_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(benches, "_Breaking", _CutsBefore)
+    monkeypatch.setattr(_CutsBefore, "lost", [])
     with Trial(HOGWILD, Deadline(20.0)).bench() as bench:
         bench.begin((ROWS,), 1, range(1))
-        # The eighth push is lost, of the row 8: it is added, and its next attempt adds it again.
-        bench.work(lose=7)
+        bench.work(lose=3)
+        ((first, count),) = _CutsBefore.lost
+        # The first milestones have one row, two and four.
+        assert count > 1
         assert bench.rows_told() == len(ROWS)
-        assert bench.values() == {"total": ROWS.sum() + 8, "rows": len(ROWS) + 1}
+        twice = ROWS[first : first + count].sum()
+        assert bench.values() == {"total": ROWS.sum() + twice, "rows": len(ROWS) + count}
 
 
 @pytest.mark.parametrize("non_finite", ["raise", "skip"])
