@@ -166,13 +166,16 @@ def statements(
 ) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool, bool]]:
     """Yield the import statements, whether inside a function, and whether for types only."""
     for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.expr):
+            # It has none, and is most of a module.
+            continue
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield node, lazy, typing
         elif isinstance(node, ast.If) and ast.unparse(node.test) in TYPING_ONLY:
             yield from statements(ast.Module(node.body, []), lazy, True)
             yield from statements(ast.Module(node.orelse, []), lazy, typing)
         else:
-            function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+            function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
             yield from statements(node, lazy or function, typing)
 
 
