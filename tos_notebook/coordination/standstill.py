@@ -118,13 +118,13 @@ class Standstill:
         if self._limit is None:
             return
         for member in still(facts, now, self._limit, self._since):
-            self._replace(member, now)
+            self._replace(member, facts, now)
         self._ask_again(facts, now, self._limit)
         self._end_left(facts, now)
         if not facts.continues:
             self._end_incomplete(facts, now, self._limit)
 
-    def _replace(self, member: Member, now: float) -> None:
+    def _replace(self, member: Member, facts: Facts, now: float) -> None:
         seconds = now - max(member.heard, self._since)
         reason = f"it stood still for {seconds:.0f} s (worker_timeout={self._limit:g})"
         if not self._supersede(member, reason):
@@ -141,7 +141,9 @@ class Standstill:
         if self._in_vain[partition] >= ATTEMPTS:
             self._fail(_hopeless(member, reason))
             return
-        self._ask(member, now)
+        # Else its job has ended, and another one is in its place.
+        if member.heard >= facts.since:
+            self._ask(member, now)
 
     def _ask(self, member: Member, now: float) -> None:
         self._asked[member.partition] = member, now

@@ -97,6 +97,14 @@ class Told:
             now += 1
 
 
+def test_spark_is_not_asked_to_kill_what_a_restarted_job_has_left_behind() -> None:
+    """Where Spark can end whole jobs only, it would end the one that has just started."""
+    told = Told()
+    told.standstill.check(facts(member(0, heard=5.0), member(1, heard=15.0), since=10.0), 115.0)
+    assert [partition for partition, _ in told.superseded] == [0, 1]
+    assert told.killed == [8]
+
+
 def test_a_worker_that_stands_still_loses_its_place_and_spark_kills_its_task() -> None:
     told = Told()
     told.look(facts(member(1)), 0, 100)

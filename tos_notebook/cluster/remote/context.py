@@ -7,9 +7,10 @@ import itertools
 import pickle
 import socket
 import threading
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from ...errors import ClusterUnreachable
 from ..jvm_backend import local_master
 from .address import address_of
 from .rows import RemoteRows
-from .tasks import LANE, NOTE, VALUE, OnlyIn, Sent, note, of_parts
+from .tasks import LANE, NOTE, VALUE, Accumulator, OnlyIn, Sent, of_parts
 from .values import read
 
 INLINE = 8 << 20
@@ -62,9 +63,10 @@ class RemoteContext:
         self.taken = 0
         self._local = threading.local()
         self._lock = threading.Lock()
-        self._running: Counter[str] = Counter()
+        # By group: the tags of its jobs, each of which has one of its own.
+        self._running: defaultdict[str, list[str]] = defaultdict(list)
         self._cancelled: set[str] = set()
-        # By group: why its job is to end and to start again; and the tasks for which one did.
+        # By job: why it is to end and to start again; and the tasks for which one did.
         self._lost: dict[str, tuple[int, str]] = {}
         self._killed: set[int] = set()
         self._files: dict[str, str] = {}
@@ -168,21 +170,25 @@ class RemoteContext:
             return call()
         with self._lock:
             self._refuse_cancelled(group)
-            self._running[group] += 1
-        self.session.addTag(group)
+            job = f"{group}-{next(self._numbers)}"
+            self._running[group].append(job)
+        tags = group, job
+        for tag in tags:
+            self.session.addTag(tag)
         try:
             return call()
         except Exception:
             self._refuse_cancelled(group)
-            if lost := self._lost.get(group):
+            if lost := self._lost.get(job):
                 task, reason = lost
                 raise ClusterUnreachable(f"Spark Connect ended task {task}: {reason}.") from None
             raise
         finally:
-            self.session.removeTag(group)
+            for tag in tags:
+                self.session.removeTag(tag)
             with self._lock:
-                self._running[group] -= 1
-                self._lost.pop(group, None)
+                self._running[group].remove(job)
+                self._lost.pop(job, None)
 
     def _refuse_cancelled(self, group: str) -> None:
         if group in self._cancelled:
@@ -297,7 +303,7 @@ class RemoteContext:
 
     def tasks_of(self, group: str) -> int | None:
         """See `Backend.tasks_of`; of a group that runs, one stands for all of them."""
-        return self._running[group] or None
+        return len(self._running[group]) or None
 
     def cancel(self, group: str, timeout: float) -> None:
         """See `Backend.cancel`."""
@@ -305,69 +311,34 @@ class RemoteContext:
             self._cancelled.add(group)
         if self.is_running():
             # What has been sent may not be known there yet.
-            self._interrupt(group, timeout, lambda: self._running[group] > 0)
+            self._interrupt(group, timeout, lambda: bool(self._running[group]))
 
-    def _interrupt(self, group: str, timeout: float, wanted: Callable[[], bool]) -> None:
+    def _interrupt(self, tag: str, timeout: float, wanted: Callable[[], bool]) -> None:
         def interrupt() -> None:
             waited = threading.Event()
             for _ in range(max(1, int(timeout / AGAIN))):
                 if not wanted() or not self.is_running():
                     return
-                self.session.interruptTag(group)
+                self.session.interruptTag(tag)
                 waited.wait(AGAIN)
 
-        in_thread(f"tos-cancel-{group}", interrupt)
+        in_thread(f"tos-cancel-{tag}", interrupt)
 
     def kill(self, task: int, group: str, reason: str, timeout: float) -> None:
         """See `Backend.kill`; a server can end a whole job only, whose workers then start again."""
         with self._lock:
-            # Asked once more, it would end the job that has come in its place.
-            if task in self._killed or not self._running[group]:
+            jobs = list(self._running[group])
+            if task in self._killed or not jobs:
                 return
             self._killed.add(task)
-            self._lost[group] = task, reason
-        self._interrupt(group, timeout, lambda: group in self._lost)
+            self._lost.update(dict.fromkeys(jobs, (task, reason)))
+        for job in jobs:
+            # By its own tag: the one that comes in its place has another.
+            self._interrupt(job, timeout, partial(self._lost.__contains__, job))
 
 
 class Cancelled(Exception):
     """A job was canceled from here; the text is that of Spark's own error."""
-
-
-class Accumulator:
-    """Collects what tasks tell beside their values; see ``SparkContext.accumulator``.
-
-    Parameters
-    ----------
-    name : str
-    value : object
-    param : AccumulatorParam
-    """
-
-    def __init__(self, name: str, value: Any, param: Any) -> None:
-        self.name, self.value, self._param = name, value, param
-
-    def merge(self, value: Any) -> None:
-        """Add what a task has told."""
-        self.value = self._param.addInPlace(self.value, value)
-
-    def __reduce__(self) -> Any:
-        return Told, (self.name,)
-
-
-class Told:
-    """What tasks have of an `Accumulator`.
-
-    Parameters
-    ----------
-    name : str
-    """
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def add(self, value: Any) -> None:
-        """Tell the client."""
-        note(self._name, value)
 
 
 def _value(sent: Sent) -> Any:

@@ -20,16 +20,41 @@ _noted: list[tuple[str, Any]] = []
 """What the present task has to tell beside its values; a Python worker runs one at a time."""
 
 
-def note(name: str, value: Any) -> None:
-    """Tell the client something beside the values; see `Accumulator`.
+class Accumulator:
+    """Collects what tasks tell beside their values; see ``SparkContext.accumulator``.
 
     Parameters
     ----------
     name : str
-        Of an accumulator.
     value : object
+    param : AccumulatorParam
     """
-    _noted.append((name, value))
+
+    def __init__(self, name: str, value: Any, param: Any) -> None:
+        self.name, self.value, self._param = name, value, param
+
+    def merge(self, value: Any) -> None:
+        """Add what a task has told."""
+        self.value = self._param.addInPlace(self.value, value)
+
+    def __reduce__(self) -> Any:
+        return Told, (self.name,)
+
+
+class Told:
+    """What tasks have of an `Accumulator`.
+
+    Parameters
+    ----------
+    name : str
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def add(self, value: Any) -> None:
+        """Tell the client."""
+        _noted.append((self._name, value))
 
 
 def in_arrow(
