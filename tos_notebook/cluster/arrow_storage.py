@@ -26,11 +26,29 @@ from .stores import (
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/(?:/([^/]*))?(.*)", re.DOTALL)
 
+_STATUS = re.compile(r"google::cloud::Status\((.*?) error_info=.*")
+"""How Google's client tells of an error."""
+
 _SCHEMES = {"s3a": "s3", "s3n": "s3"}
 """Hadoop's names of file systems, and pyarrow's."""
 
 _OBJECTS = ("s3", "gs", "gcs")
 """Where a file is there once it is closed, and not before."""
+
+_FLAT = ("gs", "gcs")
+"""Where pyarrow lists a folder only if it is an object of its own, which few programs write."""
+
+_QUERIES = dict.fromkeys(_FLAT, "?retry_limit_seconds=60")
+"""By scheme. Without credentials, Google's client would try for 15 minutes."""
+
+_ADVICE = {
+    "libhdfs": "Install Hadoop and Java on each machine whose Python writes. Set JAVA_HOME, "
+    "HADOOP_HOME (or ARROW_LIBHDFS_DIR, the folder of libhdfs.so), and CLASSPATH to what "
+    "`hadoop classpath --glob` prints.",
+    "OAuth2": "Set GOOGLE_APPLICATION_CREDENTIALS to a file with credentials on each machine whose "
+    "Python writes.",
+}
+"""What a user can do, by a word of what a file system says."""
 
 _CHUNK = 1 << 22
 
@@ -166,8 +184,10 @@ class ArrowStorage:
     def folders(self) -> list[str]:
         """See `FileStore.folders`."""
         with self.failing("list", "directories"):
-            names = [info.base_name for info in self._infos() if not info.is_file]
-        return sorted(filter(is_name, names))
+            found = self._infos(recursive=self._scheme in _FLAT)
+        start = len(self._child(""))
+        paths = [info.path[start:] + "/" * (not info.is_file) for info in found]
+        return sorted(filter(is_name, {path.partition("/")[0] for path in paths if "/" in path}))
 
     def list(self) -> list[str]:
         """See `FileStore.list`."""
@@ -297,7 +317,7 @@ def _opened(uri: str) -> tuple[str, str, Any, str]:
         return f"file:{path}", "file", fs.LocalFileSystem(), path
     scheme, place, path = found[1].lower(), found[2] or "", found[3]
     scheme = _SCHEMES.get(scheme, scheme)
-    system, root = fs.FileSystem.from_uri(f"{scheme}://{place}/")
+    system, root = fs.FileSystem.from_uri(f"{scheme}://{place}/{_QUERIES.get(scheme, '')}")
     return uri.rstrip("/"), scheme, system, f"{root.rstrip('/')}/{path.strip('/')}"
 
 
@@ -310,7 +330,9 @@ def _arrow_errors() -> tuple[type[Exception], ...]:
 
 def _reason(error: BaseException) -> str:
     lines = str(error).strip().splitlines()
-    return lines[0] if lines else type(error).__name__
+    first = _STATUS.sub(r"\1", lines[0]) if lines else type(error).__name__
+    found = [told for word, told in _ADVICE.items() if word in first.replace("libjvm", "libhdfs")]
+    return " ".join([first.rstrip(".") + "." * bool(found), *found])
 
 
 def _is_checksum(name: str) -> bool:

@@ -136,6 +136,26 @@ def test_a_file_system_that_is_not_there_is_named(
         ArrowStorage(name)
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("Unable to load libjvm", r"Set JAVA_HOME, HADOOP_HOME .* and CLASSPATH"),
+        ("Prior attempt to load libhdfs failed", r"failed\. Install Hadoop"),
+        ("No OAuth2 access token. ", r"token\. Set GOOGLE_APPLICATION_CREDENTIALS"),
+        ("[Errno 2] google::cloud::Status(NOT_FOUND: no error_info={x})", "] NOT_FOUND: no$"),
+    ],
+)
+def test_what_a_file_system_lacks_is_told_with_what_to_do(
+    said: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(uri: str) -> None:
+        raise OSError(said)
+
+    monkeypatch.setattr(fs, "FileSystem", type("None", (), {"from_uri": refuse}))
+    with pytest.raises(ConfigError, match=told):
+        ArrowStorage("hdfs:///runs")
+
+
 def test_without_pyarrow_it_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ConfigError, match=r"'file:/x' for files without a JVM: .*Install pyarrow"):
@@ -176,6 +196,35 @@ def test_files_elsewhere_are_as_those_of_this_machine(
     elsewhere: fs.FileSystem, tmp_path: Path
 ) -> None:
     assert _use(ArrowStorage("mock://runs"), tmp_path / "local") == _use(
+        ArrowStorage(tmp_path / "here"), tmp_path / "local"
+    )
+
+
+class Flat:
+    """A file system without folders, as Google's: files are all that it lists."""
+
+    def __init__(self, real: fs.FileSystem) -> None:
+        self._real = real
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def get_file_info(self, asked: Any) -> Any:
+        found = self._real.get_file_info(asked)
+        return [i for i in found if i.is_file] if isinstance(asked, fs.FileSelector) else found
+
+
+def test_folders_are_found_where_files_are_all_that_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def opened(uri: str) -> tuple[Flat, str]:
+        assert uri == "gs://bucket/?retry_limit_seconds=60"
+        return Flat(made), "bucket"
+
+    made = fs._MockFileSystem()
+    made.create_dir("bucket/runs/run-1", recursive=True)
+    monkeypatch.setattr(fs, "FileSystem", type("Google", (), {"from_uri": opened}))
+    assert _use(ArrowStorage("gs://bucket/runs"), tmp_path / "local") == _use(
         ArrowStorage(tmp_path / "here"), tmp_path / "local"
     )
 
