@@ -280,7 +280,8 @@ class Trained:
         self.validates, self.slots = False, 1
         training = SimpleNamespace(error=None, run_id="r")
         self.parts = SimpleNamespace(training=training)
-        self.lifecycle = SimpleNamespace(progress=None, workers=0)
+        source = SimpleNamespace(partitions=2)
+        self.lifecycle = SimpleNamespace(epochs=SimpleNamespace(source=source), workers=0)
         self.program = SimpleNamespace(gradients=False)
         self.asked: list[Any] = []
 

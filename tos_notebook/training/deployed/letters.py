@@ -18,7 +18,7 @@ from ...errors import RemoteProtocolError, TosError, WorkerError
 from ...events import Event
 from ...steering.links import LinkRate, LinkRates
 from ...steering.shards import ShardLoad
-from ...steering.status import CheckpointStatus, Progress, RunStatus
+from ...steering.status import CheckpointStatus, RunStatus
 from ..results.settings import RunSettings
 
 UP, DOWN = "up", "down"
@@ -38,7 +38,7 @@ Listed = TypeVar("Listed")
 _KINDS: Mapping[str, Any] = {
     kind.__name__: kind
     for kind in (
-        *(CheckpointStatus, Histogram, LinkRate, LinkRates, Progress, RunSettings, RunStatus),
+        *(CheckpointStatus, Histogram, LinkRate, LinkRates, RunSettings, RunStatus),
         *(ShardLoad, Skipped, chaos.Kill, chaos.Pause, chaos.Slow),
         *(v for v in vars(events).values() if isinstance(v, type) and issubclass(v, Event)),
     )

@@ -198,9 +198,8 @@ class Following:
 
     @property
     def progress(self) -> Progress:
-        """What is trained so far, by partition."""
-        found: Progress = self.parts.training.follower.facts["progress"]
-        return found
+        """What is trained so far, by partition; of the milestones that have come."""
+        return self.parts.history.progress(int(self.parts.training.follower.facts["partitions"]))
 
     def ended(self, timeout: float | None = None) -> bool:
         """Wait for the end; return whether it came."""

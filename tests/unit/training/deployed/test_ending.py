@@ -13,6 +13,7 @@ import tos_notebook as tos
 from tests.integration.conftest import classifier
 from tests.support.followed import STATUS, followed
 from tests.support.mail import Views
+from tests.unit.telemetry.samples import joined, milestone, started
 from tests.unit.training.test_deployed import Trained
 from tos_notebook.cluster.remote.mailbox import Mailbox
 from tos_notebook.common.threads import in_thread, join_all
@@ -92,3 +93,19 @@ def test_a_task_answers_what_was_asked_before_it_ends() -> None:
     slow.set()
     served._made[1].result(10)
     assert not served.look()
+
+
+def test_the_progress_of_however_many_partitions_is_counted_here() -> None:
+    run: Any = Trained()
+    run.lifecycle.epochs.source.partitions = 200_000
+    mail = Mailbox(Views(), "tos_1")
+    Served(run, mail, Outbox()).look()
+    content = mail.get(DOWN) or b""
+    assert len(content) < 10_000
+    here = followed(tos.capture(classifier()), **read(content, Told).facts)
+    for event in (started(), joined(partition=1), milestone(partition=1)):
+        here.lifecycle.publish(event)
+    here.parts.bus.close(10)
+    epoch, milestones, each, workers = here.lifecycle.progress
+    assert (epoch, milestones, each[:3], workers) == (0, 1, (0, 1, 0), 1)
+    assert len(each) == 200_000
