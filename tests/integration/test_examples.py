@@ -7,6 +7,8 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -27,19 +29,26 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def start(folder: Path, *command: str) -> subprocess.Popen[str]:
-    """Start a script as the leader of a process group, on a Spark of two cores."""
+@contextmanager
+def start(folder: Path, *command: str) -> Iterator[subprocess.Popen[str]]:
+    """Start a script as the leader of a process group, on a Spark of two cores; end it at last."""
     hidden = ("SPARK_HOME", "PYSPARK_SUBMIT_ARGS", "PYSPARK_PYTHON")
     env = {key: value for key, value in os.environ.items() if key not in hidden}
-    return subprocess.Popen(
-        command,
+    with subprocess.Popen(
+        # What a shell starts in the background ignores SIGINT, and so would its children.
+        ["env", "--default-signal=INT", *command],
         cwd=folder,
         env=env | {"PYTHONPATH": str(ROOT), "SPARK_MASTER": "local[2]"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def run(folder: Path, command: str) -> list[str]:
