@@ -31,10 +31,13 @@ def executors(nodes: list[int]) -> list[int]:
 def main() -> None:
     """Train, kill an executor, stop, and resume."""
     address, folder, *pids = sys.argv[1:]
+    events = f"{folder}-events"
     watch = Watch()
     spark = tos.connect(address)
     with tos.TrainingSession(spark, new_counter(), **COUNTED, checkpoint_dir=folder) as session:
-        run = session.start(frame_of(spark), epochs=EPOCHS, sinks=[watch], checkpoint_every=4)
+        run = session.start(
+            frame_of(spark), epochs=EPOCHS, sinks=[watch], checkpoint_every=4, tensorboard=events
+        )
         run.chaos(tos.chaos.Pause(0.02, any=2))
         mark = watch.until(MilestoneCommitted, count=6)
         for killed in executors(list(map(int, pids)))[:1]:
@@ -48,6 +51,8 @@ def main() -> None:
         "expected": [EPOCHS * TOTAL, float(EPOCHS * ROWS)],
         "stopped": run.status.samples,
         "uri": run.uri,
+        "saved": [saved.uri for saved in tos.runs(folder, spark=spark)],
+        "told": int(tos.read_events(events, spark=spark)["step"].max()),
     }
     spark.stop()
     sys.stdout.write(json.dumps(found) + "\n")

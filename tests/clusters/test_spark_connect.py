@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clusters.object_store import ObjectStore
+from tests.clusters.object_store import AmazonStore, GoogleStore, ObjectStore
 from tests.clusters.standalone import ROOT, Standalone
 from tests.notebooks.test_execution import FOLDER, run_notebook
 from tests.support.connect_server import ConnectServer
@@ -47,13 +47,18 @@ def test_a_run_is_steered_saved_and_resumed_and_a_model_swaps_its_strategy_and_p
     assert learned["evaluated"] > 0.9
 
 
-def test_a_run_is_saved_in_an_object_store_and_resumed_from_there(server: ConnectServer) -> None:
-    with ObjectStore() as store:
+@pytest.mark.parametrize("kind", [AmazonStore, GoogleStore])
+def test_a_run_is_saved_in_an_object_store_and_resumed_from_there(
+    server: ConnectServer, kind: type[ObjectStore]
+) -> None:
+    with kind() as store:
         program, folder = "tests.clusters.spark_connect_program", f"{store.uri}/runs"
         found = server.told(program, folder, **store.environ)
     assert found["total"] == found["expected"]
     assert 0 < found["stopped"] < found["expected"][1]
     assert found["uri"].startswith(f"{folder}/run-")
+    assert found["saved"] == [found["uri"]]
+    assert found["told"] == found["stopped"]
 
 
 def test_the_courses_first_notebook(server: ConnectServer, tmp_path: Path) -> None:
