@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -202,7 +203,10 @@ def deployed(spark: Any, folder: Path) -> dict[str, Any]:
     try:
         with tos.TrainingSession(spark, model, **options) as session:
             address = session.address
-            run = session.start((x, y), epochs=epochs, sinks=[watch], checkpoint_every=10)
+            # As a task has it that came to the same host before.
+            with socket.create_server(("", 0)) as other:
+                spark.conf.set("spark.tos.server.port", str(other.getsockname()[1]))
+                run = session.start((x, y), epochs=epochs, sinks=[watch], checkpoint_every=10)
             run.chaos(tos.chaos.Pause(0.05, any=2))
             mark = watch.until(MilestoneCommitted, count=4)
             run.pause()
@@ -220,7 +224,8 @@ def deployed(spark: Any, folder: Path) -> dict[str, Any]:
         resumed = tos.resume(run.uri, program=model, spark=spark)
         resumed.wait(120)
     finally:
-        spark.conf.unset("spark.tos.server.host")
+        for name in ("host", "port"):
+            spark.conf.unset(f"spark.tos.server.{name}")
     kept = sum(resumed.history["samples"])
     return {
         "address": address,

@@ -208,6 +208,17 @@ def contact_port(sc: SparkContext) -> int:
     return int(value)
 
 
+def last_port(sc: SparkContext, port: int) -> int:
+    """Return the last port that the parameter server may take, if others have those before.
+
+    In a Spark task, which may come to an executor's host beside another, it looks further as Spark
+    does for its own servers, ``spark.port.maxRetries``. In the driver a gateway may know the port.
+    """
+    if not port or not isinstance(sc, RemoteContext) or not sc.taken:
+        return port
+    return min(port + int(setting(sc, "spark.port.maxRetries", "16")), HIGHEST_PORT)
+
+
 def worker_ports(sc: SparkContext) -> tuple[int, int]:
     """Return the first and the last port on which a worker may listen; 0 for any.
 

@@ -53,6 +53,8 @@ class RunServer:
         0 for any free one.
     tls : bool
         Whether to speak TLS on the loopback interface, too.
+    last : int
+        The last port that it may take instead, if others have those before.
 
     Raises
     ------
@@ -60,13 +62,15 @@ class RunServer:
         The address cannot be bound.
     """
 
-    def __init__(self, secret: Secret, host: str, port: int, tls: bool = False) -> None:
+    def __init__(
+        self, secret: Secret, host: str, port: int, tls: bool = False, last: int = 0
+    ) -> None:
         self._run: Coordinator | None = None
         self.services = Services()
         self._deaf: TransportError | None = None
         self._lock = threading.Lock()
         self._listener = TcpListener(
-            self.handler, secret, Endpoint(host, port, tls=tls), failed=self._fail
+            self.handler, secret, Endpoint(host, port, last, tls), failed=self._fail
         )
         self._listener.start()
 

@@ -14,7 +14,7 @@ from ..blocks.source import DataSource
 from ..cluster.backend import spark_context
 from ..cluster.calls import announced
 from ..cluster.environment import why_deployed
-from ..cluster.executors import contact_host, contact_port, encrypts_loopback
+from ..cluster.executors import contact_host, contact_port, encrypts_loopback, last_port
 from ..cluster.files import temporary_directory
 from ..cluster.given import given_spark
 from ..cluster.jobs import spare_jobs, spoken
@@ -156,7 +156,8 @@ class TrainingSession:
         storage = open_published(sc, given.checkpoint_dir or temporary_directory(sc))
         self._files = storage.uri
         secret = new_secret()
-        self._server = RunServer(secret, listening_host(self._host), port, encrypts_loopback(sc))
+        listening, last = listening_host(self._host), last_port(sc, port)
+        self._server = RunServer(secret, listening, port, encrypts_loopback(sc), last)
         self._made = partial(
             RunFactory,
             sc,

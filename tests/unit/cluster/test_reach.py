@@ -11,15 +11,18 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
+from tests.unit.cluster.test_remote import Session
 from tos_notebook.cluster import connect as connecting
 from tos_notebook.cluster.environment import _reachability
 from tos_notebook.cluster.executors import (
     contact_host,
     contact_port,
     encrypts_loopback,
+    last_port,
     worker_ports,
 )
 from tos_notebook.cluster.reach import ReachabilityProbe, listening_host, make_probe
+from tos_notebook.cluster.remote.context import RemoteContext
 from tos_notebook.errors import ConfigError
 
 
@@ -79,6 +82,17 @@ def test_settings_say_where_the_server_is_found_before_sparks_own_address() -> N
     ours = {"spark.tos.server.host": "gate.example", "spark.tos.server.port": "7078"}
     sc = context(**spark, **ours)
     assert (contact_host(sc), contact_port(sc)) == ("gate.example", 7078)
+
+
+def test_in_a_spark_task_a_server_looks_for_a_free_port_as_spark_does() -> None:
+    """Another run's server may have it on the same host; in the driver a gateway may know it."""
+    settings = {"spark.port.maxRetries": "3"}
+    task = RemoteContext(Session())
+    task.setting = settings.get  # type: ignore[assignment]
+    assert last_port(task, 7080) == 7080
+    task.taken = 1
+    assert [last_port(task, port) for port in (0, 7080, 65534)] == [0, 7083, 65535]
+    assert last_port(context(**settings), 7080) == 7080
 
 
 @pytest.mark.parametrize("value", ["http", "-1", "65536", "7.5"])

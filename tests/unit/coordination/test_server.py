@@ -305,6 +305,17 @@ def test_a_server_between_runs_refuses_workers_by_name() -> None:
     server.close()
 
 
+def test_a_server_takes_the_next_port_if_another_has_its_own() -> None:
+    first = RunServer(new_secret(), "127.0.0.1", 0)
+    port = first.address.port
+    second = RunServer(new_secret(), "127.0.0.1", port, last=port + 16)
+    assert port < second.address.port <= port + 16
+    with pytest.raises(TransportError, match=r"Cannot listen on .*`server_port` to a free port"):
+        RunServer(new_secret(), "127.0.0.1", port)
+    for server in (first, second):
+        server.close()
+
+
 def connect_again(server: RunServer, secret: Any) -> None:
     connection = connect_tcp(*server.address, secret)
     try:
