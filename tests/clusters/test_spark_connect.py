@@ -9,6 +9,7 @@ import pytest
 
 from tests.clusters.object_store import AmazonStore, GoogleStore, ObjectStore
 from tests.clusters.standalone import ROOT, Standalone
+from tests.integration.connect_program import PASSES
 from tests.notebooks.test_execution import FOLDER, run_notebook
 from tests.support.connect_server import ConnectServer
 
@@ -42,9 +43,13 @@ def test_a_run_is_steered_saved_and_resumed_and_a_model_swaps_its_strategy_and_p
     assert found["steered"]["total"] == found["steered"]["expected"]
     assert found["steered"]["partitions"] == [2]
     learned = found["learned"]
-    assert (learned["samples"], learned["skipped"], learned["predicted"]) == (8 * 1796, 1, 1796)
+    assert (learned["samples"], learned["skipped"], learned["predicted"]) == (
+        PASSES * 1796,
+        1,
+        1796,
+    )
     assert learned["strategies"] == ["allreduce"]
-    assert learned["evaluated"] > 0.9
+    assert learned["evaluated"] > 0.7
 
 
 @pytest.mark.parametrize("kind", [AmazonStore, GoogleStore])

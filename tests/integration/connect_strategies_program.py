@@ -6,8 +6,6 @@ line of JSON: for each choice what was found, and what was expected.
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,8 @@ import numpy as np
 
 import tos_notebook as tos
 from tests.integration.conftest import classifier, new_counter
-from tests.integration.connect_program import COUNTED, ROWS, TOTAL, VALUES, hide_jvm
+from tests.integration.connect_program import COUNTED, ROWS, TOTAL, VALUES
+from tests.support.connect_client import main
 
 Found = tuple[list[Any], list[Any]]
 
@@ -108,23 +107,5 @@ TRIED: tuple[Callable[[Any, Path], Found], ...] = (
 )
 
 
-def main() -> None:
-    """Try all of them, or those that are named; what fails does not keep others from theirs."""
-    hide_jvm()
-    address, folder, *names = sys.argv[1:]
-    spark = tos.connect(address)
-    found: dict[str, Any] = {}
-    for each in TRIED:
-        if not names or each.__name__ in names:
-            own = Path(folder, each.__name__)
-            own.mkdir(parents=True)
-            try:
-                found[each.__name__] = each(spark, own)
-            except Exception as error:
-                found[each.__name__] = f"{type(error).__name__}: {error}", ""
-    spark.stop()
-    sys.stdout.write(json.dumps(found) + "\n")
-
-
 if __name__ == "__main__":
-    main()
+    main(TRIED)

@@ -10,7 +10,8 @@ import pytest
 
 import tos_notebook as tos
 from tests.integration.conftest import new_counter
-from tests.integration.connect_program import COUNTED, ROWS, TOTAL, frame_of
+from tests.integration.connect_cells import CLASSIC
+from tests.integration.connect_program import COUNTED, PASSES, ROWS, TOTAL, frame_of
 from tests.support.connect_server import ConnectServer
 from tests.support.watching import Watch
 from tos_notebook.events import MilestoneCommitted
@@ -26,24 +27,25 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ConnectServer]:
 
 
 @pytest.fixture(scope="module")
-def found(server: ConnectServer, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the program has found; see `tests.integration.connect_program`."""
-    return server.told("tests.integration.connect_program", tmp_path_factory.mktemp("connect"))
-
-
-@pytest.fixture(scope="module")
-def cells(
+def found(
     server: ConnectServer, spark: Any, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, list[Any]]:
-    """What stands below a notebook's cells; see `tests.integration.connect_cells_program`."""
-    watch, folder = Watch(), tmp_path_factory.mktemp("classic")
-    with tos.TrainingSession(spark, new_counter(), **COUNTED, checkpoint_dir=str(folder)) as here:
+) -> dict[str, Any]:
+    """What the program has found; see `tests.integration.connect_program`."""
+    watch, folder = Watch(), tmp_path_factory.mktemp("connect")
+    options = {**COUNTED, "checkpoint_dir": str(folder / "classic")}
+    with tos.TrainingSession(spark, new_counter(), **options) as here:
         run = here.start(frame_of(spark), epochs=EPOCHS, sinks=[watch], checkpoint_every=4)
         run.chaos(tos.chaos.Pause(0.02, any=2))
         watch.until(MilestoneCommitted, count=6)
         run.stop()
         assert 0 < run.status.samples < EPOCHS * ROWS
-    return server.told("tests.integration.connect_cells_program", run.uri)
+    return server.told("tests.integration.connect_program", folder, **{CLASSIC: run.uri})
+
+
+@pytest.fixture(scope="module")
+def cells(found: dict[str, Any]) -> dict[str, list[Any]]:
+    """What stands below a notebook's cells; see `tests.integration.connect_cells`."""
+    return found["cells"]  # type: ignore[no-any-return]
 
 
 def test_a_frame_is_paused_laid_out_again_saved_and_resumed_and_counts_every_row_once(
@@ -63,11 +65,15 @@ def test_every_row_counts_once_although_a_worker_dies(found: dict[str, Any]) -> 
 def test_a_model_learns_from_a_frame_predicts_and_is_evaluated(found: dict[str, Any]) -> None:
     """One of the 1797 rows is bad, and left out; the strategy is swapped in between."""
     learned = found["learned"]
-    assert (learned["samples"], learned["skipped"], learned["predicted"]) == (8 * 1796, 1, 1796)
+    assert (learned["samples"], learned["skipped"], learned["predicted"]) == (
+        PASSES * 1796,
+        1,
+        1796,
+    )
     assert learned["strategies"] == ["allreduce"]
     assert learned["columns"][-1] == "prediction"
     assert learned["accuracy"] == pytest.approx(learned["evaluated"])
-    assert learned["evaluated"] > 0.9
+    assert learned["evaluated"] > 0.7
 
 
 def test_records_and_functions_of_datasets_are_trained(found: dict[str, Any]) -> None:

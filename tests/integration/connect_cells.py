@@ -1,13 +1,8 @@
-"""The cells of a notebook that connects to a Spark Connect server, wrongly at first.
-
-``python -m tests.integration.connect_cells_program sc://host:port URI`` prints a line of JSON:
-whether each cell succeeded, what stands below it, and its seconds. The URI is that of a run which a
-session with a JVM has saved.
-"""
+"""The cells of a notebook that connects to a Spark Connect server, wrongly at first."""
 
 from __future__ import annotations
 
-import json
+import os
 import socket
 import sys
 import time
@@ -18,6 +13,9 @@ from IPython.utils.capture import capture_output
 from traitlets.config import Config
 
 from tos_notebook.cluster.remote import opening
+
+CLASSIC = "CLASSIC"
+"""The variable with the folder of a run that a session with a JVM has saved."""
 
 TOKEN = "/;token=secret"
 
@@ -48,8 +46,14 @@ def wrong(mute: str) -> dict[str, str]:
     }
 
 
-def main() -> None:
-    """Run the cells."""
+def cells(address: str) -> dict[str, list[Any]]:
+    """Run cells; return of each whether it succeeded, what stands below it, and its seconds.
+
+    Parameters
+    ----------
+    address : str
+        Of a server; the session stays open.
+    """
     config = Config()
     config.HistoryManager.enabled = False
     config.InteractiveShell.colors = "nocolor"
@@ -63,7 +67,6 @@ def main() -> None:
         said = captured.stdout + captured.stderr
         found[name] = [succeeded, said, time.monotonic() - began]
 
-    address, uri = sys.argv[1:]
     cell("loaded", "%load_ext tos_notebook")
     # As an import finds it that is not installed.
     sys.modules["grpc"] = None  # type: ignore[assignment]
@@ -80,11 +83,6 @@ def main() -> None:
     cell("data", DATA)
     cell("trained", TRAIN)
     cell("counted", COUNTED)
-    cell("resumes", f"%tos_resume {uri} --data frame -o resumed")
+    cell("resumes", f"%tos_resume {os.environ[CLASSIC]} --data frame -o resumed")
     cell("resumed", RESUMED)
-    cell("ended", "spark.stop()")
-    sys.stdout.write(json.dumps(found) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    return found
