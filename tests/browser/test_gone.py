@@ -20,15 +20,22 @@ from tests.browser.lab import (
     save,
 )
 from tests.browser.test_live_view import SETUP, TRAIN
-from tests.browser.test_panel import TAB, Panel, status_item
+from tests.browser.test_panel import OUTPUT, TAB, Panel, status_item
 
 CELL = ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-Cell"
 
 TRUSTED = "() => jupyterapp.shell.currentWidget.content.model.cells.get(1).trusted"
 IMAGE = "image => image.complete && image.naturalWidth"
 
-SECONDS = 30_000
-"""Milliseconds in which a kernel that is not blocked answers, however busy the machine is."""
+AGREED = """([view, output, ...others]) => {
+    const [, epoch, loss] = view.textContent.match(/epoch (\\d+) of.*?loss (\\d[\\d.]*\\d)/) ?? [];
+    const legend = view.querySelector('[data-tos="loss-chart"] .tos-curve-value').textContent;
+    const printed = output.textContent;
+    const same = ({ textContent: s }) => s.includes(` ${epoch}/`) && s.includes(`loss ${loss}`);
+    return legend === loss && others.every(same)
+        && printed.includes(`paused: epoch ${epoch} of`) && printed.includes(`, loss ${loss},`);
+}"""
+"""Whether the legend, what %tos_status printed, and others have the epoch and loss of a header."""
 
 NARROW = {"width": 760, "height": 1000}
 """A window whose tabs are half as wide as a notebook, beside the panel."""
@@ -87,25 +94,39 @@ def is_shown_in_a_narrow_tab(page: Any, panel: Panel) -> None:
 def test_a_second_training_cell_waits_in_its_view_and_others_see_the_first_as_picture_and_text(
     page: Any, lab: Lab
 ) -> None:
-    open_notebook(
-        page, lab, "two", SETUP + UNHURRIED, TRAIN, TRAIN, "print('the kernel', 'answers')"
-    )
+    open_notebook(page, lab, "two", SETUP + UNHURRIED, TRAIN, TRAIN, "%tos_status 1")
     cells = page.locator(CELL)
+    execute(page, "tos-notebook:open-panel")
+    panel = Panel(page, "two")
     run_cells(page, 0, 1)
     first = View(page)
     first.reaches(20)
+    first.press("pause")
+    first.becomes("paused")
+    first.says("in force: pause")
 
+    # All places show one moment of it.
+    run_cells(page, 3)
+    prompts = cells.locator(".jp-InputPrompt")
+    expect(prompts.nth(3)).to_have_text("[3]:")
+    printed = cells.nth(3).locator(OUTPUT)
+    seen = [first.root, printed, status_item(page), panel.runs]
+    page.wait_for_function(AGREED, arg=[one.element_handle() for one in seen])
+
+    # While it is paused it keeps its slots and does not end, so nothing has waited for that.
+    standing = first.milestones
     run_cells(page, 2, 3)
-    expect(cells.nth(3)).to_contain_text("the kernel answers", timeout=SECONDS)
+    expect(prompts.nth(2)).to_have_text("[4]:")
+    expect(prompts.nth(3)).to_have_text("[5]:")
     # A view that is out of sight is not drawn.
     cells.nth(2).scroll_into_view_if_needed()
     place = cells.nth(2).locator(".tos-headline")
-    expect(place).to_contain_text("run 1 holds both slots of local[2]", timeout=SECONDS)
+    expect(place).to_contain_text("run 1 holds both slots of local[2]")
     expect(cells.nth(2).locator("[data-milestones]")).to_have_attribute("data-milestones", "0")
+    first.becomes("paused")
+    assert first.milestones == standing
 
     # The panel says the same, and a run's tab opens beside that of another.
-    execute(page, "tos-notebook:open-panel")
-    panel = Panel(page, "two")
     expect(panel.runs.nth(0)).to_have_attribute("data-state", "queued")
     expect(panel.runs.nth(0)).to_contain_text("run 1 holds both slots of local[2]")
     expect(status_item(page)).to_have_text("run 2 · queued")
