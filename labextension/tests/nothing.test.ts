@@ -24,7 +24,11 @@ it("a run that failed before it trained shows what is known, and no empty chart"
   snapshot({ state: "failed", error }, 2);
   expect(nothing()?.hidden).toBe(false);
   expect(nothing()?.textContent).toContain("before its first milestone");
-  expect(nothing()?.textContent).toContain("executor 1.line 12");
+  expect(nothing()?.textContent).toContain("line 12");
+  // Each fact once: the line above says where.
+  const above = root.querySelector(".tos-brief-where");
+  expect(above?.textContent).toBe("On executor 1.");
+  expect(nothing()?.textContent).not.toContain("executor 1");
   expect(root.querySelector<HTMLElement>(".tos-main .tos-charts")?.hidden).toBe(true);
 });
 

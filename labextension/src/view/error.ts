@@ -46,7 +46,7 @@ function contents(error: WorkerError): Node[] {
 export class ErrorBrief {
   private readonly message = h("strong", { class: "tos-error-message" });
   private readonly where = h("span", { class: "tos-brief-where" });
-  private readonly more = h("button", { type: "button", "data-tos": "details" }, t("Details"));
+  private readonly more = h("button", { "data-tos": "details" }, t("Details"));
   readonly element: HTMLElement;
 
   /** `open` shows the whole error. */
@@ -63,13 +63,15 @@ export class ErrorBrief {
     return Math.max(0, this.element.offsetHeight - line);
   }
 
-  draw({ run }: RunModel): void {
+  draw({ run, series }: RunModel): void {
     const error = run?.error ?? null;
     this.element.hidden = error === null;
     if (error === null) return;
     setText(this.message, error.message);
     this.message.title = error.message;
-    setText(this.where, lastLine(error.frames) || (error.where ? t("On %1.", error.where) : ""));
+    // Before the first milestone all lines stand where the charts would.
+    const line = series.some(({ points }) => points.length > 0) && lastLine(error.frames);
+    setText(this.where, line || (error.where ? t("On %1.", error.where) : ""));
     this.where.title = this.where.textContent;
   }
 }

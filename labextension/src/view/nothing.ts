@@ -24,8 +24,7 @@ export class Nothing {
     this.element.style.height = `${height}px`;
     const { error } = run;
     const ended = t("The run ended before its first milestone, so it has no curve.");
-    const where = error?.where ? ` ${t("The error was raised on %1.", error.where)}` : "";
-    setText(this.said, queued ? (run.waits ?? []).join(" ") : ended + where);
+    setText(this.said, queued ? (run.waits ?? []).join(" ") : ended);
     const own = (error?.frames ?? []).map((frame) => frame.trimEnd()).join("\n");
     setText(this.lines, own || (error?.rest ?? ""));
     this.lines.hidden = this.lines.textContent === "";
