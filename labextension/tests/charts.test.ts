@@ -3,6 +3,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { pack } from "../demo/kernel";
 import { csv, png, type Sheet, svg } from "../src/view/charts-save";
 import { Charts } from "../src/view/charts";
+import { ChartState } from "../src/view/charts-state";
+import { Toolbar } from "../src/view/charts-toolbar";
 import { TOLD } from "../src/view/chart";
 import { curves, DEFAULT_OPTIONS } from "../src/view/curves";
 import { RunModel } from "../src/view/model";
@@ -82,12 +84,15 @@ describe("charts", () => {
     for (const curve of all(".tos-curve")) curve.click();
   });
 
-  it("begin with smoothing, and say how much", () => {
+  it("begin with smoothing, say how much, and keep what was chosen for the next view", () => {
     expect(all(".tos-smoothing")[0].textContent).toBe("0.60");
     const [range] = all('[data-tos="smoothing"]') as HTMLInputElement[];
     range.value = "0.9";
     range.dispatchEvent(new Event("input"));
     expect(all(".tos-smoothing")[0].textContent).toBe("0.90");
+    const next = new Toolbar(new ChartState(() => undefined));
+    expect(next.element.querySelector("output")?.textContent).toBe("0.90");
+    localStorage.clear();
   });
 
   it("draw the loss alone on a logarithmic scale", () => {

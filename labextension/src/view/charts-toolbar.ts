@@ -3,6 +3,7 @@
 import type { ChartState } from "./charts-state";
 import type { Axis } from "./curves";
 import { h, setText, uniqueId } from "./dom";
+import { prefer, preferred } from "./preferences";
 import { t } from "./text";
 
 export class Toolbar {
@@ -15,13 +16,15 @@ export class Toolbar {
   );
   private readonly live = h(
     "button",
-    { type: "button", class: "tos-chip", "data-tos": "live", hidden: true },
+    { class: "tos-chip", "data-tos": "live", hidden: true },
     t("◉ live"),
   );
   readonly element: HTMLElement;
 
   constructor(private readonly state: ChartState) {
-    const { smoothing, log, outliers } = state.options;
+    const { log, outliers } = state.options;
+    const smoothing = Number(preferred("smoothing") ?? state.options.smoothing);
+    state.options.smoothing = smoothing;
     const range = h("input", {
       ...{ id: uniqueId("smoothing"), type: "range", min: 0, max: 0.99, step: 0.01 },
       ...{ value: smoothing, "data-tos": "smoothing" },
@@ -32,6 +35,7 @@ export class Toolbar {
     const [logarithmic, all] = [box("log-scale", log), box("outliers", outliers)];
     const choose = (): void => {
       setText(value, Number(range.value).toFixed(2));
+      prefer("smoothing", range.value);
       state.change({
         axis: this.axis.value as Axis,
         smoothing: Number(range.value),
