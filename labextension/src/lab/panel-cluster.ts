@@ -12,12 +12,12 @@ import { clusterState, nodesText } from "./status-item";
 
 /** Its first button covers the row. */
 export class ClusterItem {
-  private readonly open = h("button", { type: "button", class: "tos-lab-open" });
+  private readonly open = h("button", { class: "tos-lab-open" });
   private readonly state = h("span", { class: "tos-lab-state" });
   private readonly nodes = h("span");
   private readonly error = h("span", { class: "tos-lab-error", "data-kind": "error" });
   private readonly asks = h("span", { class: "tos-lab-asks", role: "status" });
-  private readonly stop = h("button", { type: "button", "data-tos": "stop" });
+  private readonly stop = h("button", { "data-tos": "stop" });
   private readonly actions = h("span", { class: "tos-lab-actions" }, this.stop);
   private readonly question: Question;
   private asked = false;

@@ -21,16 +21,16 @@ type Verb = "pause" | "unpause" | "stop";
 /** Its button `open` covers the row. */
 export class Row {
   private readonly choice = h("input", { type: "checkbox", class: "tos-lab-choice" });
-  private readonly open = h("button", { type: "button", class: "tos-lab-open" });
+  private readonly open = h("button", { class: "tos-lab-open" });
   private readonly state = h("span", { class: "tos-lab-state" });
   private readonly numbers = h("span", { class: "tos-lab-numbers" });
   private readonly warning = h("span", { class: "tos-lab-warning" });
   private readonly curve = sparkline([], "");
   private readonly error = h("span", { class: "tos-lab-error" });
   private readonly asks = h("span", { class: "tos-lab-asks", role: "status" });
-  private readonly pause = h("button", { type: "button", "data-tos": "pause" });
-  private readonly stop = h("button", { type: "button", "data-tos": "stop" });
-  private readonly remove = h("button", { type: "button", "data-tos": "remove" }, "✕");
+  private readonly pause = h("button", { "data-tos": "pause" });
+  private readonly stop = h("button", { "data-tos": "stop" });
+  private readonly remove = h("button", { "data-tos": "remove" }, "✕");
   private readonly actions = h(
     "span",
     { class: "tos-lab-actions" },

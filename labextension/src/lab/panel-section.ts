@@ -10,7 +10,7 @@ import { SparkLink } from "./spark-ui";
 
 export class Section {
   private readonly titleId = uniqueId("kernel");
-  private readonly title = h("button", { type: "button", id: this.titleId });
+  private readonly title = h("button", { id: this.titleId });
   private readonly notice = h("p", { class: "tos-lab-notice", role: "status" });
   private readonly facts = h("ul", { class: "tos-lab-facts" });
   private readonly texts = [h("li"), h("li"), h("li")];
@@ -19,7 +19,7 @@ export class Section {
   private readonly rows = new Map<string, Row>();
   /** The runs that are to be compared. */
   private readonly chosen = new Set<string>();
-  private readonly compare = h("button", { type: "button", class: "tos-lab-compare" });
+  private readonly compare = h("button", { class: "tos-lab-compare" });
   private readonly clusters: HTMLElement;
   private readonly items = new Map<string, ClusterItem>();
   readonly element: HTMLElement;

@@ -50,7 +50,6 @@ interface Said {
 /** The run, or the TensorFlow cluster, of the notebook or console in front; nothing without one. */
 export class StatusItem extends Widget {
   private readonly button = h("button", {
-    type: "button",
     class: "tos-lab-status jp-StatusBar-TextItem",
   });
   private readonly changes = new Signal<this, void>(this);

@@ -40,7 +40,7 @@ export function signed(text: string): (Node | string)[] {
 }
 
 function create(name: string, noteId?: string): HTMLButtonElement {
-  return h("button", { type: "button", "data-tos": name, "aria-describedby": noteId });
+  return h("button", { "data-tos": name, "aria-describedby": noteId });
 }
 
 /** A key that is held down is one press. */

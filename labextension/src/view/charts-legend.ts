@@ -59,11 +59,7 @@ export class Legend {
     const line = h("span", { class: "tos-line", "aria-hidden": "true" });
     const name = h("span", { class: "tos-curve-name" });
     const whose = beside ? { "data-place": beside.place } : { "data-split": split };
-    const button = h(
-      "button",
-      { type: "button", class: "tos-curve", ...whose },
-      ...[line, name, value],
-    );
+    const button = h("button", { class: "tos-curve", ...whose }, ...[line, name, value]);
     button.addEventListener("click", () => {
       this.state.toggle(key);
     });

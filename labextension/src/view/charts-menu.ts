@@ -21,7 +21,7 @@ export function menu(name: string, { enlarge, save }: Actions): HTMLDetailsEleme
     element.open = false;
   };
   const add = (text: string, act: () => void): void => {
-    const button = h("button", { type: "button" }, text);
+    const button = h("button", {}, text);
     button.addEventListener("click", () => {
       close();
       summary.focus();

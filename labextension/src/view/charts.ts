@@ -41,7 +41,7 @@ export class Charts {
   private readonly others: Others | null;
   private readonly plots = new Map<string, Chart>();
   private readonly grid = h("div", { class: "tos-charts" });
-  private readonly more = h("button", { type: "button", class: "tos-chip", hidden: true });
+  private readonly more = h("button", { class: "tos-chip", hidden: true });
   /** In the place of charts that would be empty for ever. */
   private readonly nothing = new Nothing();
   private all = false;

@@ -42,7 +42,7 @@ export class Controls {
   private readonly stop: Stop;
   private readonly steering = h(
     "button",
-    { type: "button", "data-tos": "steer", class: "tos-steer" },
+    { "data-tos": "steer", class: "tos-steer" },
     ...signed(`⚙ ${t("Steer")}`),
   );
   private readonly steer: Steer;

@@ -14,11 +14,7 @@ export class Drawer {
     private readonly moved: () => void,
   ) {
     const id = uniqueId("drawer");
-    const close = h(
-      "button",
-      { type: "button", class: "tos-close", "aria-label": t("Close") },
-      "×",
-    );
+    const close = h("button", { class: "tos-close", "aria-label": t("Close") }, "×");
     const head = h("div", { class: "tos-drawer-head" }, this.title, close);
     this.element = h(
       "div",

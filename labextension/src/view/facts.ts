@@ -46,7 +46,7 @@ export class Facts {
   private readonly more = h(
     "button",
     {
-      ...{ type: "button", class: "tos-more", "data-tos": "more", "aria-expanded": "false" },
+      ...{ class: "tos-more", "data-tos": "more", "aria-expanded": "false" },
       ...{ "aria-label": t("More numbers"), "aria-controls": this.list.id },
     },
     "▸",

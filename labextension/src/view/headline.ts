@@ -26,7 +26,7 @@ export class Headline {
     hidden: true,
   });
   private readonly back = h("button", {
-    ...{ type: "button", class: "tos-back", "data-tos": "rate-back", hidden: true },
+    ...{ class: "tos-back", "data-tos": "rate-back", hidden: true },
   });
   private readonly chaos = h("span", { class: "tos-chaos-badge", "data-tos": "chaos-badge" });
   readonly progress = h("progress", {

@@ -16,7 +16,7 @@ export class Choice {
       [t("all"), Infinity],
     ];
     const buttons = kinds.map(([text, seconds], i) => {
-      const button = h("button", { type: "button", "aria-pressed": String(i === 0) }, text);
+      const button = h("button", { "aria-pressed": String(i === 0) }, text);
       button.addEventListener("click", () => {
         for (const other of buttons) setAttribute(other, "aria-pressed", String(other === button));
         choose(seconds);

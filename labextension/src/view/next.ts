@@ -40,7 +40,7 @@ function lines(run: RunInfo): Line[] {
 }
 
 export class Next {
-  readonly button = h("button", { type: "button", "data-tos": "next", hidden: true });
+  readonly button = h("button", { "data-tos": "next", hidden: true });
   readonly drawer: Drawer;
   private readonly list = h("div", { class: "tos-drawer-body tos-next" });
   private shown = "";
@@ -66,7 +66,7 @@ export class Next {
 }
 
 function row([label, code]: Line): HTMLElement {
-  const copy = h("button", { type: "button", "aria-label": t("Copy: %1", label) }, t("Copy"));
+  const copy = h("button", { "aria-label": t("Copy: %1", label) }, t("Copy"));
   copy.addEventListener("click", () => {
     copied(code).then(
       () => {

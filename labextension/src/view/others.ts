@@ -86,7 +86,7 @@ export class Other implements Beside, Listener {
 }
 
 export class Others {
-  readonly button = h("button", { type: "button", class: "tos-chip", "data-tos": "others" });
+  readonly button = h("button", { class: "tos-chip", "data-tos": "others" });
   readonly drawer: Drawer;
   private readonly list = h("div", { class: "tos-drawer-body tos-others-list" });
   private readonly chosen = new Map<string, Other>();

@@ -52,7 +52,7 @@ export class Steer {
   private readonly acts = h("div", { class: "tos-acts" });
   private readonly summary = h("p", { class: "tos-changes" });
   private readonly apply = h("button", { type: "submit", "data-tos": "apply" }, t("Apply"));
-  private readonly undo = h("button", { type: "button", "data-tos": "undo" }, t("Undo"));
+  private readonly undo = h("button", { "data-tos": "undo" }, t("Undo"));
   readonly element: HTMLElement;
   private shown = "";
   private run: RunInfo | null = null;
@@ -250,7 +250,7 @@ export class Steer {
         ["×2", t("Twice the learning rate"), 2],
       ] as const
     ).map(([text, label, factor]) => {
-      const button = h("button", { type: "button", "aria-label": label }, text);
+      const button = h("button", { "aria-label": label }, text);
       button.addEventListener("click", () => {
         // What is shown is rounded.
         const from = field.changed ? Number(field.input.value) : this.rate();
@@ -263,11 +263,7 @@ export class Steer {
 
   /** A button for a command that takes no argument. */
   private act({ name, verb }: Action): HTMLElement {
-    const button = h(
-      "button",
-      { type: "button", "data-tos": name.replaceAll(" ", "-") },
-      word(verb),
-    );
+    const button = h("button", { "data-tos": name.replaceAll(" ", "-") }, word(verb));
     button.addEventListener("click", () => {
       this.submit([{ command: name, arguments: {}, what: word(name) }]);
     });

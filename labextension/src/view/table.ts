@@ -149,7 +149,7 @@ export class WorkerTable {
   constructor() {
     const executor = { name: () => t("Executor"), title: undefined, words: true };
     this.heads = [executor, ...COLUMNS].map(({ name, title, words }, i) => {
-      const button = h("button", { type: "button", class: "tos-sort", title: title?.() }, name());
+      const button = h("button", { class: "tos-sort", title: title?.() }, name());
       button.addEventListener("click", () => {
         this.sort(i - 1);
       });

@@ -15,7 +15,6 @@ export class Whole {
     this.button = h(
       "button",
       {
-        type: "button",
         class: "tos-whole",
         "data-tos": "whole",
         "aria-label": label,
