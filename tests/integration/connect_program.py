@@ -36,7 +36,7 @@ from tos_notebook.steering.machine import Command
 ROWS = 300
 VALUES = np.arange(1.0, ROWS + 1)
 TOTAL = float(VALUES.sum())
-PASSES = 5
+PASSES = 8
 """Of a model that learns digits."""
 
 COUNTED: dict[str, Any] = {"combiner": "downpour", "batch_size": 10, "sync_interval": 1}
