@@ -33,6 +33,7 @@ from ..errors import (
     TransportError,
 )
 from ..events import CommandApplied, CommandLapsed, Event, JobRestarted, Repartitioned, RowsSkipped
+from ..readable import counted
 from ..steering.machine import ONWARD, Command
 from ..steering.restarts import LIMIT, Restarts
 from .fitting import require_slots
@@ -149,7 +150,7 @@ class Epochs:
             replaced.append(self._asked)
             self._asked = (partitions, chosen)
 
-        self._training.end_span_early(Command.REPARTITION, f"{partitions} partitions", accept)
+        self._training.end_span_early(Command.REPARTITION, counted(partitions, "partition"), accept)
         self._lapse(replaced[0], "a later repartition has taken its place")
 
     def require_room(self, settings: Settings) -> None:
@@ -368,7 +369,9 @@ class Epochs:
         self._lasting += unreleased
         self.notes += unreleased
         self._publish(Repartitioned(time.time(), epoch, asked[0], time.perf_counter() - began))
-        self._publish(CommandApplied(time.time(), Command.REPARTITION, f"{asked[0]} partitions"))
+        self._publish(
+            CommandApplied(time.time(), Command.REPARTITION, counted(asked[0], "partition"))
+        )
 
     def _report_skipped(self) -> None:
         for skipped in [each for each in self.source.skipped if each not in self._skipped]:
@@ -382,5 +385,5 @@ class Epochs:
 
     def _lapse(self, asked: Asked | None, why: str) -> None:
         if asked is not None:
-            detail = f"{asked[0]} partitions: {why}"
+            detail = f"{counted(asked[0], 'partition')}: {why}"
             self._publish(CommandLapsed(time.time(), Command.REPARTITION, detail))

@@ -6,6 +6,7 @@ import time
 
 from ..codecs.pair import PLAIN
 from ..coordination.watchdog import is_queued
+from ..readable import counted
 from ..steering.machine import Command
 from ..steering.status import RunStatus, waits_for_epoch
 from ..telemetry.losses import lost_workers
@@ -63,7 +64,7 @@ def _pending(run: Lifecycle) -> tuple[str, ...]:
     swap, layout = run.epochs.swaps.asked, run.epochs.asked
     found = [] if swap is None else [waits_for_epoch(Command.SWAP_STRATEGY, swap.detail)]
     if layout is not None:
-        found.append(waits_for_epoch(Command.REPARTITION, f"{layout[0]} partitions"))
+        found.append(waits_for_epoch(Command.REPARTITION, counted(layout[0], "partition")))
     return tuple(found) if run.active else ()
 
 

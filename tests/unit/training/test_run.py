@@ -600,14 +600,14 @@ def test_of_two_repartitions_in_one_epoch_the_later_one_is_in_force(setting: Set
     run = setting.start(epochs=2, slots=8)
     gate.reach()
     run.repartition(3)
-    run.repartition(4)
+    run.repartition(1)
     gate.opened.set()
     run.wait(LIMIT)
-    assert setting.cluster.jobs == [2, 4]
+    assert setting.cluster.jobs == [2, 1]
     (lapsed,) = of(CommandLapsed, setting.events)
     assert lapsed.detail == "3 partitions: a later repartition has taken its place"
     told = [(row["detail"], row["state"]) for row in run.events]
-    assert told == [(lapsed.detail, "no effect"), ("4 partitions", "in force")]
+    assert told == [(lapsed.detail, "no effect"), ("1 partition", "in force")]
 
 
 def test_a_wait_that_runs_out_lets_the_run_go_on(setting: Setting) -> None:
