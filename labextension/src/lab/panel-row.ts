@@ -92,7 +92,7 @@ export class Row {
     setText(
       this.error,
       row.error ??
-        notices(row)
+        notices({ ...row, state })
           .map(({ text }) => text)
           .join("\n"),
     );

@@ -103,9 +103,10 @@ describe("a kernel", () => {
   });
 
   it("that was restarted keeps its rows and says so", () => {
-    kernel.tell([row(1, { state: "finished" }), row(2)]);
+    kernel.tell([row(1, { state: "finished" }), row(2, { waits: ["Waiting."] })]);
     kernel.state = "lost";
     refresh();
+    expect(all(".tos-lab-error").every(({ textContent }) => textContent === "")).toBe(true);
     expect(find(".tos-lab-notice").textContent).toContain("The kernel was restarted");
     expect(all(".tos-lab-state").map(({ textContent }) => textContent)).toEqual([
       ...["✕ lost", "✓ finished"],
