@@ -56,7 +56,7 @@ describe("stop", () => {
     on.show();
     expect(seen(stop())).toBe("■ Stop");
     stop().click();
-    expect(seen(stop())).toBe("■ Stop run 3?");
+    expect(seen(stop())).toBe("■ Stop it?");
     expect(on.told).toContain("Click again to stop for good");
     expect(on.sent).toEqual([]);
     vi.advanceTimersByTime(SETTLE);

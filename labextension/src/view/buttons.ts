@@ -27,10 +27,6 @@ class Faces {
       setAttribute(face, "aria-hidden", String(i !== index));
     });
   }
-
-  rename(index: number, text: string): void {
-    if (this.faces[index].textContent !== text) this.faces[index].replaceChildren(...signed(text));
-  }
 }
 
 /** A sign and its words, which make way where there is little room. */
@@ -149,15 +145,14 @@ export class Stop {
   /** `asks` is called when the question appears or goes. */
   constructor(noteId: string, press: () => void, asks: (asking: boolean) => void) {
     this.button = create("stop", noteId);
-    this.faces = new Faces(this.button, [`■ ${t("Stop")}`, `■ ${t("Stop")}?`]);
+    this.faces = new Faces(this.button, [`■ ${t("Stop")}`, `■ ${t("Stop it?")}`]);
     this.question = new Question(this.button, press, (asking) => {
       this.faces.show(asking ? 1 : 0);
       asks(asking);
     });
   }
 
-  draw(question: string, usable: boolean): void {
-    this.faces.rename(1, `■ ${question}`);
+  draw(usable: boolean): void {
     if (!usable) this.question.withdraw();
   }
 

@@ -177,7 +177,7 @@ export class ClusterView {
     const usable = this.lost === "" && /^(starting|running)$/.test(state);
     if (!usable && state !== "" && state !== "stopping") setText(this.note, "");
     setAttribute(this.stop.button, "aria-disabled", String(!usable));
-    this.stop.draw(t("Stop cluster %1?", known?.state.number ?? ""), usable);
+    this.stop.draw(usable);
     this.controls.hidden = known !== null && !known.active;
   }
 

@@ -5,7 +5,7 @@ import { Chaos } from "./chaos";
 import { h, setAttribute } from "./dom";
 import { Drawer } from "./drawer";
 import { Feedback } from "./feedback";
-import { number, shortened } from "./format";
+import { number } from "./format";
 import { hasEnded, type RunModel } from "./model";
 import { prefer, preferred } from "./preferences";
 import {
@@ -29,8 +29,6 @@ export type Send = (command: string, arguments_: Record<string, unknown>) => num
 const OWN = [TOGGLE, STOP, CHAOS].flatMap(({ commands }) => commands);
 const RATE: Ask = { commands: ["set"], setting: "learning_rate" };
 const STEERS = "steer";
-/** Characters of a run's name. */
-const MOST = 16;
 
 export class Controls {
   /** Beside the run's name. */
@@ -156,12 +154,7 @@ export class Controls {
     this.steering.hidden = !(run.actions ?? []).some(
       ({ name }) => !OWN.slice(0, -1).includes(name),
     );
-    this.stop.draw(
-      run.name === null || run.name === undefined
-        ? t("Stop run %1?", run.number)
-        : t("Stop %1?", shortened(run.name, MOST)),
-      !this.buttons.disabled && run.state !== "stopping",
-    );
+    this.stop.draw(!this.buttons.disabled && run.state !== "stopping");
     this.steer.draw(run, commands, OWN);
     this.chaos.element.hidden = !isOffered(run, CHAOS);
     this.chaos.draw(model, unavailable(run, CHAOS));
