@@ -62,6 +62,8 @@ class HogwildExchange:
         # The sum of what was added in this milestone.
         self._added, self._count = layout.vectors(layout.allocate()), 0
         self._finite = True
+        # That it took to add.
+        self._seconds = 0.0
 
     def join(self, message: Join) -> Joined:
         """See `Exchange.join`."""
@@ -80,7 +82,7 @@ class HogwildExchange:
         """Train on rows, and add an update after each `sync_interval` batches."""
         began, rows, size = self._clock(), 0, self._every * batch_size
         sums = dict.fromkeys(runner.spec.outputs, 0.0)
-        self._count, self._finite = 0, True
+        self._count, self._finite, self._seconds = 0, True, 0.0
         try:
             while self._finite and rows < len(columns[0]):
                 part = tuple(column[rows : rows + size] for column in columns)
@@ -102,6 +104,7 @@ class HogwildExchange:
 
     def _add(self, trained: Iterable[Array]) -> None:
         """Add the update of what was trained, if it is finite, and adopt the sums."""
+        began = self._clock()
         self._finite = self._updates.write(trained, encoded=False)
         if self._finite:
             for total, added, update in zip(self._sums, self._added, self.vectors, strict=True):
@@ -109,6 +112,7 @@ class HogwildExchange:
                 np.add(added if self._count else 0, update, out=added)
             self._count += 1
         self._adopt()
+        self._seconds += self._clock() - began
 
     def _adopt(self) -> None:
         self._updates.adopted[:] = self._center
@@ -130,6 +134,10 @@ class HogwildExchange:
 
     def push(self, message: Push, meanwhile: Callable[[], object]) -> Reply:
         """Let the driver count what was added, and adopt what others have added meanwhile."""
+        message = message._replace(
+            compute=max(0.0, message.compute - self._seconds),
+            exchange=message.exchange + self._seconds,
+        )
         answer, _ = self._connection.request(message, None, None, meanwhile)
         reply = expect(Reply, answer, message)
         if reply.status != "committed":

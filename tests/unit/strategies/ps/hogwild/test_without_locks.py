@@ -66,6 +66,7 @@ class Driver:
                 return Proceed(Directive.GO, 0, None, 0), memoryview(self.name.encode())
         assert isinstance(message, Push)
         self.pushed.append((message, rest[0]))
+        rest[2]()
         status: Any = self.status
         return Reply(1, 0, status, Directive.GO, None), None
 
@@ -82,13 +83,29 @@ def _worker(driver: Driver, clock: Callable[[], float] = perf_counter) -> Hogwil
     return worker
 
 
+class Clock:
+    """Goes on when it is told to."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+
+
 class Adding:
     """A program that adds the mean of each row's number to the parameters."""
 
     spec = SimpleNamespace(outputs=("loss",))
 
+    def __init__(self, before: Callable[[], object] = int) -> None:
+        self._before = before
+
     def train(self, vectors: Any, columns: Any, batch_size: int) -> Trained:
         (rows,) = columns
+        self._before()
         x, n = vectors
         if (rows < 0).any():
             raise ValueError("a row below 0")
@@ -96,9 +113,12 @@ class Adding:
         return Trained([x[:3] + np.float32(mean), n[0] + 1], {"loss": mean})
 
 
-def _train(worker: HogwildExchange, *rows: float) -> dict[str, float]:
-    runner: Any = Adding()
+def _train(
+    worker: HogwildExchange, *rows: float, before: Callable[[], object] = int
+) -> dict[str, float]:
+    runner: Any = Adding(before)
     trained = worker.train(runner, [np.array(rows or (1.0,))], 1)
+    assert trained is not None
     worker.write(trained.parameters)
     return dict(trained.values)
 
@@ -166,34 +186,55 @@ def test_a_program_that_fails_leaves_nothing_of_its_milestone() -> None:
     assert _values(center) == [1, 2, 3, 5]
 
 
-class Clock:
-    """Every look at it is a while later."""
-
-    def __init__(self, step: float) -> None:
-        self.now, self.step = 0.0, step
-
-    def __call__(self) -> float:
-        self.now += self.step
-        return self.now
-
-
 def test_a_milestone_grows_to_its_time_and_shrinks_with_a_slower_program() -> None:
-    clock, center = Clock(MILESTONE / 50), _center(0, 0, 0)
+    clock, center = Clock(), _center(0, 0, 0)
     worker = _worker(Driver(center.segment), clock)
+    seconds = MILESTONE / 32
     found = []
     for _ in range(4):
-        _train(worker, *range(worker.rounds))
+        _train(worker, *range(worker.rounds), before=lambda: clock.wait(seconds))
         found.append(worker.rounds)
     assert found == [2, 4, 8, 16]
-    clock.step = 4 * MILESTONE
-    _train(worker, *range(worker.rounds))
+    seconds = MILESTONE / 4.5
+    _train(worker, *range(worker.rounds), before=lambda: clock.wait(seconds))
     assert worker.rounds == 4
     # The sync mode counts milestones, so that these have one length.
     worker.use(_told(sync="ssp:3"))
     assert worker.rounds == 1
-    clock.step = 0.0
     _train(worker)
     assert worker.rounds == 1
+
+
+class Late:
+    """A parameter's new values, which take a second to read."""
+
+    def __init__(self, value: Any, clock: Clock) -> None:
+        self._value, self._clock = value, clock
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        self._clock.wait(1.0)
+        return np.asarray(self._value)
+
+
+def test_the_time_in_which_a_worker_adds_is_that_of_an_exchange() -> None:
+    """`sync_interval="auto"` and the advice of a run compare both."""
+    clock = Clock()
+
+    class Slow(Adding):
+        def train(self, vectors: Any, columns: Any, batch_size: int) -> Trained:
+            clock.wait(3.0)
+            trained = super().train(vectors, columns, batch_size)
+            x, n = trained.parameters
+            late: Any = Late(n, clock)
+            return Trained([x, late], trained.values)
+
+    center = _center(0, 0, 0)
+    driver = Driver(center.segment)
+    worker, runner = _worker(driver, clock), Slow()
+    worker.train(runner, [np.array([1.0, 1.0])], 1)  # type: ignore[arg-type]
+    worker.push(push(compute=8.0, exchange=0.5), lambda: None)
+    ((message, _),) = driver.pushed
+    assert (message.compute, message.exchange) == (6.0, 2.5)
 
 
 def test_a_worker_that_cannot_open_the_memory_says_what_to_choose_instead() -> None:
