@@ -22,6 +22,9 @@ from ..updates import Updates
 MILESTONE = 0.05
 """Seconds after which the driver hears of a worker, which has added several times until then."""
 
+ROOM = 1 << 26
+"""Bytes of the rows of a milestone, which are collected at once."""
+
 
 class HogwildExchange:
     """Adds updates to the driver's parameters, in memory that both share; see `Exchange`.
@@ -31,8 +34,9 @@ class HogwildExchange:
 
     It adds after each `sync_interval` batches. A message to the driver would take longer than a
     small model trains until then, so that one milestone has as many of these as fit into
-    `MILESTONE` seconds. Under a sync mode that bounds how far workers are apart, it has one; and
-    where an update is not finite, so that no other one is left out with it.
+    `MILESTONE` seconds, with the time in which their rows come. Under a sync mode that bounds how
+    far workers are apart, it has one; and where an update is not finite, so that no other one is
+    left out with it.
 
     Parameters
     ----------
@@ -62,8 +66,8 @@ class HogwildExchange:
         # The sum of what was added in this milestone.
         self._added, self._count = layout.vectors(layout.allocate()), 0
         self._finite = True
-        # That it took to add.
-        self._seconds = 0.0
+        # That it took to add, and to collect the rows of the next milestone.
+        self._seconds = self._collecting = 0.0
 
     def join(self, message: Join) -> Joined:
         """See `Exchange.join`."""
@@ -99,7 +103,8 @@ class HogwildExchange:
             self._take_out()
             self.rounds = 1
             return None
-        self._choose_rounds(self._clock() - began)
+        nbytes = sum(column.nbytes for column in columns)
+        self._choose_rounds(self._clock() - began + self._collecting, nbytes)
         return Trained([], {name: total / rows for name, total in sums.items()})
 
     def _add(self, trained: Iterable[Array]) -> None:
@@ -123,10 +128,10 @@ class HogwildExchange:
                 total -= added
         self._adopt()
 
-    def _choose_rounds(self, seconds: float) -> None:
+    def _choose_rounds(self, seconds: float, nbytes: int) -> None:
         if not self._bounded and self._count:
-            fitting = int(self._count * MILESTONE / max(seconds, 1e-6))
-            self.rounds = max(1, min(2 * self._count, fitting))
+            share = min(MILESTONE / max(seconds, 1e-6), ROOM / max(nbytes, 1))
+            self.rounds = max(1, min(2 * self._count, int(self._count * share)))
 
     def write(self, trained: Iterable[Array]) -> bool:
         """See `Exchange.write`: `train` has added it."""
@@ -138,7 +143,13 @@ class HogwildExchange:
             compute=max(0.0, message.compute - self._seconds),
             exchange=message.exchange + self._seconds,
         )
-        answer, _ = self._connection.request(message, None, None, meanwhile)
+
+        def collect() -> None:
+            began = self._clock()
+            meanwhile()
+            self._collecting = self._clock() - began
+
+        answer, _ = self._connection.request(message, None, None, collect)
         reply = expect(Reply, answer, message)
         if reply.status != "committed":
             # It does not count: the run is over, or another attempt has the partition.

@@ -28,7 +28,7 @@ from tos_notebook.errors import (
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.steering.sync import as_sync
 from tos_notebook.strategies import ParameterServer, as_strategy
-from tos_notebook.strategies.ps.hogwild.exchange import MILESTONE, HogwildExchange
+from tos_notebook.strategies.ps.hogwild.exchange import MILESTONE, ROOM, HogwildExchange
 from tos_notebook.strategies.ps.hogwild.parameters import SharedParameters
 from tos_notebook.testing import bench as benches
 from tos_notebook.testing.bench import Deadline, Trial
@@ -235,6 +235,30 @@ def test_the_time_in_which_a_worker_adds_is_that_of_an_exchange() -> None:
     worker.push(push(compute=8.0, exchange=0.5), lambda: None)
     ((message, _),) = driver.pushed
     assert (message.compute, message.exchange) == (6.0, 2.5)
+
+
+def test_a_milestone_counts_the_time_in_which_its_rows_come() -> None:
+    """Else a worker of a fast program would train nothing for long, and tell nobody."""
+    clock, center = Clock(), _center(0, 0, 0)
+    worker = _worker(Driver(center.segment), clock)
+    found = []
+    for seconds in (0.0, 0.0, MILESTONE, 8 * MILESTONE):
+        _train(worker, *range(worker.rounds))
+        found.append(worker.rounds)
+        worker.push(push(), lambda seconds=seconds: clock.wait(seconds))  # type: ignore[misc]
+    _train(worker, *range(worker.rounds))
+    assert [*found, worker.rounds] == [2, 4, 8, 8, 1]
+
+
+def test_a_milestone_takes_no_more_rows_than_there_is_room_for() -> None:
+    clock, center = Clock(), _center(0, 0, 0)
+    worker, runner = _worker(Driver(center.segment), clock), Adding()
+    # They take no memory.
+    rows = np.broadcast_to(np.float64(1.0), (8, ROOM // 8 // 8))
+    worker.train(runner, [rows[:4]], 1)  # type: ignore[arg-type]
+    assert worker.rounds == 8
+    worker.train(runner, [rows], 1)  # type: ignore[arg-type]
+    assert worker.rounds == 8
 
 
 def test_a_worker_that_cannot_open_the_memory_says_what_to_choose_instead() -> None:
