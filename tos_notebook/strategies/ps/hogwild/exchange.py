@@ -101,6 +101,8 @@ class HogwildExchange:
         self.again = not self._finite and len(columns[0]) > size
         if self.again:
             self._take_out()
+            # It may hold what is not finite, by which the first update would not be, either.
+            runner.reset_optimizer_state()
             self.rounds = 1
             return None
         nbytes = sum(column.nbytes for column in columns)

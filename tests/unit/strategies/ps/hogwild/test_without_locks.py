@@ -8,6 +8,7 @@ from pathlib import Path
 from time import perf_counter
 from types import SimpleNamespace
 from typing import Any, ClassVar
+from weakref import ref
 
 import numpy as np
 import pytest
@@ -112,6 +113,9 @@ class Adding:
         mean = float(rows.mean())
         return Trained([x[:3] + np.float32(mean), n[0] + 1], {"loss": mean})
 
+    def reset_optimizer_state(self) -> None:
+        """It has none."""
+
 
 def _train(
     worker: HogwildExchange, *rows: float, before: Callable[[], object] = int
@@ -176,6 +180,39 @@ def test_an_update_that_is_not_finite_is_never_added_and_ends_a_milestone_of_its
     worker.push(push(finite=False), lambda: None)
     assert _values(center) == [5, 6, 7, 6]
     assert worker.vectors[0][:3].tolist() == [5, 6, 7]
+
+
+class Momentum(Adding):
+    """Adds half of the earlier change, too, and knows whether what it returned is still held."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._held: list[Any] = []
+        self.state = 0.0
+        self.copied = 0
+
+    def train(self, vectors: Any, columns: Any, batch_size: int) -> Trained:
+        self.copied += any(held() is not None for held in self._held)
+        _, n = super().train(vectors, columns, batch_size).parameters
+        self.state = self.state / 2 + float(columns[0].mean())
+        new = vectors[0][:3] + np.float32(self.state)
+        self._held = [ref(new)]
+        return Trained([new, n], {"loss": self.state})
+
+    def reset_optimizer_state(self) -> None:
+        self.state = 0.0
+
+
+def test_an_optimizer_that_has_seen_what_is_not_finite_forgets_it_before_all_is_trained_again() -> (
+    None
+):
+    """Else the rows that come first would be blamed for it."""
+    center = _center(0, 0, 0)
+    worker = _worker(Driver(center.segment))
+    runner: Any = Momentum()
+    assert worker.train(runner, [np.array([4, np.nan])], 1) is None
+    assert worker.train(runner, [np.array([4.0])], 1) is not None
+    assert _values(center) == [4, 4, 4, 6]
 
 
 def test_a_program_that_fails_leaves_nothing_of_its_milestone() -> None:
