@@ -95,6 +95,8 @@ class HogwildExchange:
                     sums[name] += trained.values[name] * len(part[0])
                 rows += len(part[0])
                 self._add(trained.parameters)
+                # Else the next call would have to copy them.
+                del trained
         except Exception:
             self._take_out()
             raise

@@ -215,6 +215,15 @@ def test_an_optimizer_that_has_seen_what_is_not_finite_forgets_it_before_all_is_
     assert _values(center) == [4, 4, 4, 6]
 
 
+def test_a_program_need_not_copy_what_it_has_returned_before() -> None:
+    center = _center(0, 0, 0)
+    worker = _worker(Driver(center.segment))
+    runner: Any = Momentum()
+    worker.train(runner, [np.array([4.0, 2.0, 3.0])], 1)
+    assert _values(center) == [13, 13, 13, 8]
+    assert runner.copied == 0
+
+
 def test_a_program_that_fails_leaves_nothing_of_its_milestone() -> None:
     center = _center(1, 2, 3)
     worker = _worker(Driver(center.segment))
