@@ -191,6 +191,9 @@ class WorkerContext:
         Where other workers could connect.
     leg : str
         Names what the worker leaves in the folder; by default the run's id. See `Plan.leg`.
+    resets : bool
+        Whether the optimizer's state is reset when parameters are adopted. `Worker` does so after a
+        milestone; an exchange that adopts some within one does so there.
     """
 
     join: Join
@@ -198,6 +201,7 @@ class WorkerContext:
     folder: Path | None = None
     endpoint: Endpoint = LOOPBACK
     leg: str = ""
+    resets: bool = False
 
 
 ExchangeMaker = Callable[[Connection, Layout, WorkerContext], Exchange]

@@ -83,8 +83,9 @@ class Task:
         connection = self._connect(runner.spec.layout)
         try:
             join = join_of(self.plan.run, partition)
+            place, resets = self._endpoint(connection), self.plan.optimizer_state == "reset"
             context = WorkerContext(
-                join, self.secret, executor_folder(), self._endpoint(connection), self.plan.leg
+                *(join, self.secret, executor_folder(), place, self.plan.leg, resets)
             )
             with closing(self.exchange(connection, runner.spec.layout, context)) as exchange:
                 worker = Worker(

@@ -45,6 +45,8 @@ class HogwildExchange:
     layout : Layout
     clock : callable
         Seconds.
+    resets : bool
+        See `WorkerContext`.
     """
 
     attends = False
@@ -54,8 +56,10 @@ class HogwildExchange:
         connection: Connection,
         layout: Layout,
         clock: Callable[[], float] = perf_counter,
+        resets: bool = False,
     ) -> None:
         self._connection, self._layout, self._clock = connection, layout, clock
+        self._resets = resets
         # Holds in turn what was adopted, and the update.
         self._updates = Updates(layout, layout.allocate())
         self.vectors: list[Array] = self._updates.vectors
@@ -97,6 +101,8 @@ class HogwildExchange:
                 self._add(trained.parameters)
                 # Else the next call would have to copy them.
                 del trained
+                if self._resets:
+                    runner.reset_optimizer_state()
         except Exception:
             self._take_out()
             raise
@@ -194,4 +200,4 @@ class HogwildExchange:
 
 def exchange(connection: Connection, layout: Layout, context: WorkerContext) -> HogwildExchange:
     """Return the worker's side of a run; see `worker.exchange.ExchangeMaker`."""
-    return HogwildExchange(connection, layout)
+    return HogwildExchange(connection, layout, resets=context.resets)

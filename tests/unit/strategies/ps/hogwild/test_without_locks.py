@@ -29,14 +29,21 @@ from tos_notebook.errors import (
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.steering.sync import as_sync
 from tos_notebook.strategies import ParameterServer, as_strategy
-from tos_notebook.strategies.ps.hogwild.exchange import MILESTONE, ROOM, HogwildExchange
+from tos_notebook.strategies.ps.hogwild.exchange import (
+    MILESTONE,
+    ROOM,
+    HogwildExchange,
+    exchange,
+)
 from tos_notebook.strategies.ps.hogwild.parameters import SharedParameters
 from tos_notebook.testing import bench as benches
 from tos_notebook.testing.bench import Deadline, Trial
 from tos_notebook.testing.strategies import ROWS
+from tos_notebook.transport.auth import new_secret
 from tos_notebook.transport.shared import attach
 from tos_notebook.wire.messages import Directive, Join, Joined, Poll, Proceed, Push, Reply, Request
 from tos_notebook.wire.settings import WorkerSettings
+from tos_notebook.worker.exchange import WorkerContext
 
 LAYOUT = Layout([ParameterSpec("x", (3,), "float32"), ParameterSpec("n", (), "int64", False)])
 HOGWILD = ParameterServer(locking=False)
@@ -213,6 +220,19 @@ def test_an_optimizer_that_has_seen_what_is_not_finite_forgets_it_before_all_is_
     assert worker.train(runner, [np.array([4, np.nan])], 1) is None
     assert worker.train(runner, [np.array([4.0])], 1) is not None
     assert _values(center) == [4, 4, 4, 6]
+
+
+@pytest.mark.parametrize(("resets", "total"), [(False, 13), (True, 9)])
+def test_optimizer_state_is_kept_or_reset_whenever_a_worker_adopts_what_others_added(
+    resets: bool, total: int
+) -> None:
+    center = _center(0, 0, 0)
+    made: Any = Driver(center.segment)
+    runner: Any = Momentum()
+    worker = exchange(made, LAYOUT, WorkerContext(join(), new_secret(), resets=resets))
+    worker.poll(Poll(0))
+    worker.train(runner, [np.array([4.0, 2.0, 3.0])], 1)
+    assert _values(center) == [total, total, total, 8]
 
 
 def test_a_program_need_not_copy_what_it_has_returned_before() -> None:
