@@ -65,7 +65,8 @@ class Exchange(Protocol):
         Parameters
         ----------
         settings : WorkerSettings
-            Its `strategy` is what `StrategySettings.for_worker` returned.
+            Its `strategy` is what `StrategySettings.for_worker` returned, and the sync mode as
+            ``"sync"`` unless that is asp.
 
         Raises
         ------
