@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partialmethod
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,8 @@ from tos_notebook.strategies import AllReduce
 from tos_notebook.testing.bench import Bench, Deadline, Trial
 from tos_notebook.testing.programs import SoftmaxRegression
 from tos_notebook.wire.messages import Poll, Proceed, Push, Ready
-from tos_notebook.worker import loop
 from tos_notebook.worker.batches import StreamedBatches
+from tos_notebook.worker.loop import Worker
 
 LIMIT = 10.0
 RANDOM = np.random.default_rng(0)
@@ -130,7 +131,7 @@ def test_streamed_rows_of_a_lost_milestone_are_made_again(monkeypatch: pytest.Mo
         stream = Dealt(lambda context: None, partition, 3, (), ())
         return StreamedBatches(stream, plan.seed, plan.batch_size)
 
-    monkeypatch.setattr(loop, "load", streamed)
+    monkeypatch.setattr(Worker, "__init__", partialmethod(Worker.__init__, load=streamed))
     assert trained_by(Losing(-1), 31, 3, False) == undisturbed
     assert trained_by(Losing(2), 31, 3, True) == undisturbed
 
