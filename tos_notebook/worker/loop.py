@@ -102,6 +102,8 @@ class Worker:
         self._waited = 0.0
         self._exchanged = 0.0
         self._failed_at: tuple[int, list[int]] = (0, [])
+        # Whether the next rows were collected, and what that has raised.
+        self._ahead = False
         self._unprepared: Exception | None = None
         self._usage = UsageMeter(clock)
 
@@ -184,6 +186,7 @@ class Worker:
             count = self._steps(batch)
             if not (count or self._exchange.attends):
                 return self._finish(epoch, feed.rows, steps)
+            self._ahead = False
             # The next rows are collected while the server merges.
             following = partial(self._collect_next, feed, steps + count)
             directive = self._milestone(epoch, sequence, steps, feed, following)
@@ -193,10 +196,11 @@ class Worker:
                 return False
             self._update_optimizer_state()
             if self._exchange.again:
-                # The next rows may be collected by now; a feed does not go back.
-                feed = rows.feed(epoch, steps)
-                if not self._rows_are_known(feed, rows.streamed):
-                    return False
+                if self._ahead:
+                    # A feed does not go back.
+                    feed = rows.feed(epoch, steps)
+                    if not self._rows_are_known(feed, rows.streamed):
+                        return False
                 continue
             steps += count
             sequence += count > 0
@@ -225,6 +229,7 @@ class Worker:
 
     def _collect_next(self, feed: Feed, steps: int) -> None:
         """Collect the rows to train after this exchange."""
+        self._ahead = True
         try:
             feed(steps, self._batches)
         except Exception as error:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partialmethod
 from pathlib import Path
 from time import perf_counter
 from types import SimpleNamespace
@@ -16,9 +18,11 @@ import pytest
 import tos_notebook as tos
 from tests.unit.worker.support import join, push
 from tos_notebook.archive.runner import Trained
+from tos_notebook.blocks.block import Columns
 from tos_notebook.codecs.pair import as_codecs
 from tos_notebook.combiners import Downpour, get
 from tos_notebook.coordination.settings import Settings
+from tos_notebook.data.stream import Stream
 from tos_notebook.errors import (
     CheckpointError,
     ConfigError,
@@ -43,7 +47,9 @@ from tos_notebook.transport.auth import new_secret
 from tos_notebook.transport.shared import attach
 from tos_notebook.wire.messages import Directive, Join, Joined, Poll, Proceed, Push, Reply, Request
 from tos_notebook.wire.settings import WorkerSettings
+from tos_notebook.worker.batches import StreamedBatches
 from tos_notebook.worker.exchange import WorkerContext
+from tos_notebook.worker.loop import Worker
 
 LAYOUT = Layout([ParameterSpec("x", (3,), "float32"), ParameterSpec("n", (), "int64", False)])
 HOGWILD = ParameterServer(locking=False)
@@ -423,18 +429,20 @@ def test_what_a_lost_worker_has_added_uncounted_is_there_twice_and_counts_once(
         assert bench.values() == {"total": ROWS.sum() + twice, "rows": len(ROWS) + count}
 
 
+def _lenient(non_finite: Any) -> ParameterServer:
+    class Lenient(ParameterServer):
+        def trainer(self, setup: Any) -> Any:
+            return ParameterServer.trainer(self, replace(setup, non_finite=non_finite))
+
+    return Lenient(locking=False)
+
+
 @pytest.mark.parametrize("non_finite", ["raise", "skip"])
 def test_a_milestone_that_is_not_finite_ends_the_run_or_is_left_out(non_finite: Any) -> None:
     rows = ROWS.copy()
     rows[3] = np.nan
 
-    class Skipping(ParameterServer):
-        def trainer(self, setup: Any) -> Any:
-            import dataclasses
-
-            return ParameterServer.trainer(self, dataclasses.replace(setup, non_finite=non_finite))
-
-    with Trial(Skipping(locking=False), Deadline(20.0)).bench() as bench:
+    with Trial(_lenient(non_finite), Deadline(20.0)).bench() as bench:
         bench.begin((rows,), 1, range(1))
         if non_finite == "raise":
             with pytest.raises(AssertionError, match="nan"):
@@ -442,6 +450,29 @@ def test_a_milestone_that_is_not_finite_ends_the_run_or_is_left_out(non_finite: 
         else:
             bench.work()
             assert bench.values() == {"total": ROWS.sum() - 4, "rows": len(ROWS) - 1}
+
+
+def test_a_stream_is_not_made_again_for_a_milestone_that_is_trained_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It would have to make all rows of the epoch up to there."""
+    made = []
+
+    class Once(Stream):
+        def batches(self, epoch: int, seed: int, batch_size: int) -> Iterator[Columns]:
+            made.append(epoch)
+            for row in ROWS:
+                yield (np.array([np.nan if row in (2, 40) else row]),)
+
+    def load(*given: Any) -> StreamedBatches:
+        return StreamedBatches(Once(lambda context: None, 0, 1, (), ()), 0, 1)
+
+    monkeypatch.setattr(Worker, "__init__", partialmethod(Worker.__init__, load=load))
+    with Trial(_lenient("skip"), Deadline(20.0)).bench() as bench:
+        bench.begin((ROWS,), 1, range(1))
+        bench.work()
+        assert bench.values() == {"total": ROWS.sum() - 2 - 40, "rows": len(ROWS) - 2}
+    assert made == [0]
 
 
 # -- what it can be combined with ----------------------------------------------------------
