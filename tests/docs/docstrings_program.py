@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from inspect import getsource, isclass, ismodule, isroutine
 from itertools import pairwise
@@ -91,6 +92,7 @@ def above(name: str) -> list[object]:
     return [getattr(base, part) for base in bases if part in vars(base)]
 
 
+@cache
 def told(value: object) -> set[str]:
     """Return the parameters that an object documents, as such, as attributes or as fields."""
     doc = Validator(get_doc_object(value))

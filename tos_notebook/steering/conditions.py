@@ -119,7 +119,7 @@ class NoImprovement(Condition):
     patience : int
         Evaluations.
     min_delta : float
-        By how much a better one is better.
+        The least improvement that counts as one.
     largest : bool
         Whether the largest value is the best.
     """
@@ -263,7 +263,7 @@ def no_improvement(
     patience : int
         So many in a row have not improved on the best one.
     min_delta : float
-        By how much a better one is better.
+        The least improvement that counts as one.
     mode : {"auto", "min", "max"}
         Which value is best; by default what the name says: the smallest loss or error, the
         largest accuracy or AUC.

@@ -84,10 +84,10 @@ class CallOptions:
     )
     verbose: bool = option(
         False,
-        "show how far the run is",
+        "show progress",
         """
-        Whether to show how far the run is: `fit` does so by the live view in a notebook, and all
-        else by a line of text. It may also be Keras's 0, 1, 2 or ``"auto"``.
+        Whether to show progress: `fit` does so by the live view in a notebook, and all else by a
+        line of text. It may also be Keras's 0, 1, 2 or ``"auto"``.
         """,
         check=_verbose,
     )

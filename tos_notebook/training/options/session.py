@@ -83,8 +83,8 @@ class SessionFields:
         """
         Batches between two exchanges; by default the strategy's, 10 with ``"ps"``. ``"auto"``
         begins with that and measures how long batches and exchanges take. It then chooses the
-        shortest interval with which exchanges take a tenth of a worker's time, and a note in
-        `Run.status` says so. It is for strategies whose workers train by themselves between
+        shortest interval with which exchanges take at most a tenth of a worker's time, and a note
+        in `Run.status` says so. It is for strategies whose workers train by themselves between
         exchanges, and measures again after each change, three times at most.
         """,
         takes='int or "auto", optional',
