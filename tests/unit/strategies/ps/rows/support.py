@@ -159,6 +159,7 @@ class Bench:
     def close(self) -> None:
         for worker in self.workers.values():
             worker.close()
+        self.training.settle()
         close = getattr(self.trainer.parameters, "close", None)
         if close is not None:
             close()

@@ -74,6 +74,8 @@ def test_rows_of_several_shards_are_put_together() -> None:
 
 
 def test_an_earlier_copy_stays_as_it_was_and_files_go_with_the_last_copy_that_names_them() -> None:
+    # Those of other tests, which may wait for it.
+    gc.collect()
     before = set(_files())
     first = SavedRows(TABLES).changed([_arrays(([1, 2], [3]), 0)])
     later = first.changed([_arrays(([1], [3]), 7)]).compact(1)
