@@ -192,9 +192,10 @@ def deployed(spark: Any, folder: Path) -> dict[str, Any]:
     from sklearn.datasets import load_digits
 
     x, y = load_digits(return_X_y=True)
-    x, y = (x[:320] / 16).astype(np.float32), y[:320]
+    x, y = (x[:640] / 16).astype(np.float32), y[:640]
     spark.conf.set("spark.tos.server.host", UNREACHABLE)
-    watch, epochs, model = Watch(), 6, classifier()
+    # So many that it still trains when the task hears of the chaos that slows it.
+    watch, epochs, model = Watch(), 100, classifier()
     options = {"batch_size": 16, "sync_interval": 1, "checkpoint_dir": str(folder / "runs")}
     try:
         with tos.TrainingSession(spark, model, **options) as session:
