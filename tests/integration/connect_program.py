@@ -195,7 +195,7 @@ def deployed(spark: Any, folder: Path) -> dict[str, Any]:
     x, y = (x[:640] / 16).astype(np.float32), y[:640]
     spark.conf.set("spark.tos.server.host", UNREACHABLE)
     # So many that it still trains when the task hears of the chaos that slows it.
-    watch, epochs, model = Watch(), 100, classifier()
+    watch, epochs, model = Watch(), 40, classifier()
     options = {"batch_size": 16, "sync_interval": 1, "checkpoint_dir": str(folder / "runs")}
     try:
         with tos.TrainingSession(spark, model, **options) as session:

@@ -51,6 +51,10 @@ class NumpyProgram(programs.NumpyProgram):
     def reset_optimizer_state(self) -> None:
         self.momentum[:] = 0
 
+    def reset_non_finite_state(self) -> None:
+        if not np.isfinite(self.momentum).all():
+            self.reset_optimizer_state()
+
     def load(self) -> None:
         self.loaded += 1
 

@@ -215,6 +215,13 @@ class Runner(Protocol):
         """
         ...
 
+    def reset_non_finite_state(self) -> None:
+        """Reset the optimizer state if it holds NaN or infinity, as after a bad row.
+
+        No later update would be finite.
+        """
+        ...
+
     def explain(self, error: BaseException) -> tuple[str, list[str]] | None:
         """Say what failed in `train`, and where the user's code made it.
 

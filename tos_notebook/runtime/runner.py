@@ -225,6 +225,14 @@ class TensorFlowRunner:
             _assign(self._module.optimizer_state, self._initial_state)
             self._module.restart()
 
+    def reset_non_finite_state(self) -> None:
+        """See `Runner.reset_non_finite_state`."""
+        with eagerly():
+            floats = [v for v in self._module.optimizer_state if v.dtype.is_floating]
+            finite = all(bool(tf.reduce_all(tf.math.is_finite(v))) for v in floats)
+        if not finite:
+            self.reset_optimizer_state()
+
 
 def _assign(variables: Iterable[tf.Variable], values: Iterable[Any]) -> None:
     for variable, value in zip(variables, values, strict=True):

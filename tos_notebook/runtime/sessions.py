@@ -138,6 +138,9 @@ class GraphRunner:
     def reset_optimizer_state(self) -> None:
         """See `Runner.reset_optimizer_state`: it is not on the worker."""
 
+    def reset_non_finite_state(self) -> None:
+        """See `Runner.reset_non_finite_state`: it is not on the worker."""
+
     def updater(self) -> NoReturn:
         """See `Runner.updater`: the driver has it."""
         raise LocalProtocolError("Expected a program that was exported for gradients.")

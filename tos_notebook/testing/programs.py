@@ -110,6 +110,9 @@ class NumpyProgram:
     def reset_optimizer_state(self) -> None:
         """See `Runner.reset_optimizer_state`."""
 
+    def reset_non_finite_state(self) -> None:
+        """See `Runner.reset_non_finite_state`."""
+
     def load(self) -> None:
         """See `Runner.load`."""
 

@@ -205,6 +205,27 @@ class WorkerContext:
     resets: bool = False
 
 
+ROOM = 1 << 26
+"""Bytes of the rows of a milestone, which are collected at once."""
+
+
+def next_rounds(rounds: int, made: int, share: float, nbytes: float) -> int:
+    """Return how many rounds the next milestone has; see `Exchange.rounds`.
+
+    Parameters
+    ----------
+    rounds : int
+        As many as this one may have; the next one has twice as many at most.
+    made : int
+        As many as it has: fewer at the end of an epoch.
+    share : float
+        The seconds that a milestone may take, divided by those that `made` have taken.
+    nbytes : float
+        Of the rows of `made`.
+    """
+    return max(1, min(2 * rounds, int(made * min(share, ROOM / max(nbytes, 1.0)))))
+
+
 ExchangeMaker = Callable[[Connection, Layout, WorkerContext], Exchange]
 """Makes it from a connection to the server and the layout. Picklable: Spark takes it there."""
 

@@ -253,6 +253,7 @@ class Worker:
         finite = self._exchange.write(trained.parameters)
         if not finite:
             self._report_suspect(first, feed, batch)
+            self._runner.reset_non_finite_state()
         cpu, memory = self._usage.read()
         push = Push(
             epoch=epoch,

@@ -224,6 +224,10 @@ class LateRunner:
         if self._loaded is not None:
             self._loaded.reset_optimizer_state()
 
+    def reset_non_finite_state(self) -> None:
+        """See `Runner.reset_non_finite_state`."""
+        self._runner().reset_non_finite_state()
+
     def connect(self, servers: Sequence[str], host: str, partition: int) -> int:
         """See `SessionRunner.connect`."""
         return cast(SessionRunner, self._runner()).connect(servers, host, partition)

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...worker.exchange import next_rounds
 from .averaging import Averager
 
 MILESTONE, MOST = 0.15, 2.0
 """Seconds that a milestone takes, for which a pause or stop waits, and the most of them."""
-
-ROOM = 1 << 26
-"""Bytes of the rows of a milestone, which are collected at once."""
 
 SHARE = 20
 """By how much longer a milestone takes than its report, as long as it may."""
@@ -51,7 +49,5 @@ class Pace:
         # A peer may send something that is not a number.
         np.nan_to_num(taken, copy=False)
         due = min(max(MILESTONE, SHARE * float(taken[1])), MOST)
-        fitting = int(
-            made * min(due / max(float(taken[0]), 1e-6), ROOM / max(float(taken[2]), 1.0))
-        )
-        self.rounds = max(1, min(2 * self.rounds, fitting))
+        share = due / max(float(taken[0]), 1e-6)
+        self.rounds = next_rounds(self.rounds, made, share, float(taken[2]))

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tos_notebook.strategies.allreduce.pace import MILESTONE, MOST, ROOM, SHARE, Pace
+from tos_notebook.strategies.allreduce.pace import MILESTONE, MOST, SHARE, Pace
+from tos_notebook.worker.exchange import ROOM
 
 
 class Alone:

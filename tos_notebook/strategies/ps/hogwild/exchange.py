@@ -16,14 +16,11 @@ from ....transport.base import Connection
 from ....transport.shared import attach
 from ....wire.messages import Join, Joined, Poll, Proceed, Push, Reply
 from ....wire.settings import WorkerSettings
-from ....worker.exchange import WorkerContext, ask, expect
+from ....worker.exchange import WorkerContext, ask, expect, next_rounds
 from ..updates import Updates
 
 MILESTONE = 0.05
 """Seconds after which the driver hears of a worker, which has added several times until then."""
-
-ROOM = 1 << 26
-"""Bytes of the rows of a milestone, which are collected at once."""
 
 
 class HogwildExchange:
@@ -109,12 +106,14 @@ class HogwildExchange:
         self.again = not self._finite and len(columns[0]) > size
         if self.again:
             self._take_out()
-            # It may hold what is not finite, by which the first update would not be, either.
-            runner.reset_optimizer_state()
+            runner.reset_non_finite_state()
             self.rounds = 1
             return None
-        nbytes = sum(column.nbytes for column in columns)
-        self._choose_rounds(self._clock() - began + self._collecting, nbytes)
+        if self._count and not self._bounded:
+            seconds = self._clock() - began + self._collecting
+            nbytes = sum(column.nbytes for column in columns)
+            share = MILESTONE / max(seconds, 1e-6)
+            self.rounds = next_rounds(self.rounds, self._count, share, nbytes)
         return Trained([], {name: total / rows for name, total in sums.items()})
 
     def _add(self, trained: Iterable[Array]) -> None:
@@ -137,11 +136,6 @@ class HogwildExchange:
             for total, added in zip(self._sums, self._added, strict=True):
                 total -= added
         self._adopt()
-
-    def _choose_rounds(self, seconds: float, nbytes: int) -> None:
-        if not self._bounded and self._count:
-            share = min(MILESTONE / max(seconds, 1e-6), ROOM / max(nbytes, 1))
-            self.rounds = max(1, min(2 * self._count, int(self._count * share)))
 
     def write(self, trained: Iterable[Array]) -> bool:
         """See `Exchange.write`: `train` has added it."""

@@ -35,7 +35,6 @@ from tos_notebook.steering.sync import as_sync
 from tos_notebook.strategies import ParameterServer, as_strategy
 from tos_notebook.strategies.ps.hogwild.exchange import (
     MILESTONE,
-    ROOM,
     HogwildExchange,
     exchange,
 )
@@ -48,7 +47,7 @@ from tos_notebook.transport.shared import attach
 from tos_notebook.wire.messages import Directive, Join, Joined, Poll, Proceed, Push, Reply, Request
 from tos_notebook.wire.settings import WorkerSettings
 from tos_notebook.worker.batches import StreamedBatches
-from tos_notebook.worker.exchange import WorkerContext
+from tos_notebook.worker.exchange import ROOM, WorkerContext
 from tos_notebook.worker.loop import Worker
 
 LAYOUT = Layout([ParameterSpec("x", (3,), "float32"), ParameterSpec("n", (), "int64", False)])
@@ -98,7 +97,7 @@ def _worker(driver: Driver, clock: Callable[[], float] = perf_counter) -> Hogwil
 
 
 class Clock:
-    """Goes on when it is told to."""
+    """Moves only when it is told to."""
 
     now = 0.0
 
@@ -128,6 +127,8 @@ class Adding:
 
     def reset_optimizer_state(self) -> None:
         """It has none."""
+
+    reset_non_finite_state = reset_optimizer_state
 
 
 def _train(
@@ -215,6 +216,10 @@ class Momentum(Adding):
     def reset_optimizer_state(self) -> None:
         self.state = 0.0
 
+    def reset_non_finite_state(self) -> None:
+        if not np.isfinite(self.state):
+            self.reset_optimizer_state()
+
 
 def test_an_optimizer_that_has_seen_what_is_not_finite_forgets_it_before_all_is_trained_again() -> (
     None
@@ -267,6 +272,9 @@ def test_a_milestone_grows_to_its_time_and_shrinks_with_a_slower_program() -> No
         _train(worker, *range(worker.rounds), before=lambda: clock.wait(seconds))
         found.append(worker.rounds)
     assert found == [2, 4, 8, 16]
+    # What is left of an epoch says as much.
+    _train(worker, 1, before=lambda: clock.wait(seconds))
+    assert worker.rounds > 16
     seconds = MILESTONE / 4.5
     _train(worker, *range(worker.rounds), before=lambda: clock.wait(seconds))
     assert worker.rounds == 4
@@ -310,7 +318,7 @@ def test_the_time_in_which_a_worker_adds_is_that_of_an_exchange() -> None:
 
 
 def test_a_milestone_counts_the_time_in_which_its_rows_come() -> None:
-    """Else a worker of a fast program would train nothing for long, and tell nobody."""
+    """Else a worker with a fast program and slow data would train nothing for long."""
     clock, center = Clock(), _center(0, 0, 0)
     worker = _worker(Driver(center.segment), clock)
     found = []
@@ -327,6 +335,7 @@ def test_a_milestone_takes_no_more_rows_than_there_is_room_for() -> None:
     worker, runner = _worker(Driver(center.segment), clock), Adding()
     # They take no memory.
     rows = np.broadcast_to(np.float64(1.0), (8, ROOM // 8 // 8))
+    worker.rounds = 4
     worker.train(runner, [rows[:4]], 1)  # type: ignore[arg-type]
     assert worker.rounds == 8
     worker.train(runner, [rows], 1)  # type: ignore[arg-type]
