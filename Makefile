@@ -13,7 +13,7 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
-# Some images set it; then each of some hundred processes would compile our modules anew.
+# Some images set it; then each of some hundred processes would compile our modules again.
 unexport PYTHONDONTWRITEBYTECODE
 SUPPORTED := import sys, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13; do \

@@ -143,7 +143,7 @@ def program(
             rows = measure(options.quick, **more)
     except TosError as error:
         sys.exit(f"{type(error).__name__}: {error}")
-    # Which folder of this machine it was is nobody else's business.
+    # Readers need not know which folder of this machine it was.
     given = "".join(f" --{name} DIR" for name, value in more.items() if value is not None)
     rows = [replace(row, command=command(options.quick) + given) for row in rows]
     if figure is not None and options.figure is not None:

@@ -205,7 +205,7 @@ def replay(numbers: range, load: Load, address: Served, cores: set[int], pipe: P
     os.sched_setaffinity(0, cores)
     size = layout_of(load.nbytes).nbytes
     update = np.ones(size // 4, np.float32).view(np.uint8)
-    # One for all: nobody here reads what has come.
+    # One for all: what has come is not read here.
     target = aligned_empty(size)
     make = partial(ToShards, shards=load.shards) if load.shards else ToDriver
     workers, errors = [], []

@@ -46,7 +46,7 @@ def in_turns(rounds: int, *sides: Rate) -> list[list[float]]:
     """Return the rates of each side; all have met the same machine in a round."""
     found: list[list[float]] = [[] for _ in sides]
     for number in range(rounds):
-        # Whoever comes first is not always the same.
+        # The first one is not always the same.
         for index in list(range(len(sides)))[:: 1 if number % 2 else -1]:
             found[index].append(sides[index]())
     return found

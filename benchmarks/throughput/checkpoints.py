@@ -72,7 +72,7 @@ def compare(combiner: str, rounds: int, epochs: int) -> list[Row]:
     ):
         measure(training, (x, y), 1)
         for number in range(2 * rounds):
-            # Whoever comes second is not always the same.
+            # The second one is not always the same.
             saved = number % 4 in (1, 2)
             options: dict[str, Any] = {"checkpoint_every": f"{EVERY:g}s"} if saved else {}
             found = measure(training, (x, y), epochs, sinks=[written], **options)

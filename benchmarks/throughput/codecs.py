@@ -93,7 +93,7 @@ def accuracies(cluster: Any, codecs: Sequence[str], quick: bool) -> list[Row]:
 
 @contextmanager
 def over_the_socket() -> Iterator[None]:
-    """Let nobody share memory, as if all executors were on other hosts."""
+    """Let no worker share memory, as if all executors were on other hosts."""
     with patch("tos_notebook.strategies.ps.trainer.attach", lambda name, nbytes: None):
         yield
 

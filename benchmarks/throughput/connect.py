@@ -104,7 +104,7 @@ def run(quick: bool) -> list[Row]:
         clients = {name: Client(*way) for name, way in ways.items()}
         found: dict[str, list[Measured]] = {name: [] for name in ways}
         for number in range(rounds):
-            # Whoever comes first has the processors cooler.
+            # The first one has the processors cooler.
             for name in list(ways)[:: 1 if number % 2 else -1]:
                 found[name].append(clients[name].run(epochs))
         for each in clients.values():

@@ -57,7 +57,7 @@ def compare(
     ):
         measure(training, (x, y), 1)
         for number in range(2 * rounds):
-            # Whoever comes second is not always the same.
+            # The second one is not always the same.
             active = number % 4 in (1, 2)
             more = options(Path(directory, str(number))) if active else {}
             Path(directory, str(number)).mkdir()

@@ -82,7 +82,7 @@ def run(quick: bool) -> list[Row]:
         for session in sessions.values():
             session.run(data, 1)
         for number in range(rounds):
-            # Whoever comes first has the processors cooler.
+            # The first one has the processors cooler.
             for name in list(HOSTS)[:: 1 if number % 2 else -1]:
                 before = _processor_seconds()
                 found[name].append(measure(sessions[name], data, epochs))

@@ -155,7 +155,7 @@ describe("the drawer", () => {
     expect(brought).toHaveBeenCalledWith({ block: "nearest" });
     steer().click();
     on.controls.show();
-    // Nobody has asked for that at this place.
+    // The user has not asked for that at this place.
     expect(brought).toHaveBeenCalledTimes(1);
   });
 

@@ -54,7 +54,7 @@ export class FakeChannel implements Channel {
     this.hellos += 1;
   }
   command(): void {
-    /* Nobody asks what was sent. */
+    /* No test asks what was sent. */
   }
   close(): void {
     /* Nothing is held. */

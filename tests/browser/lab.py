@@ -152,7 +152,7 @@ def started_lab(folder: Path) -> Iterator[Lab]:
         "JupyterNotebookApp.expose_app_in_browser": "True",
     }
     command += [f"--{name}={value}" for name, value in options.items()]
-    # Not a pipe: nobody reads it later, and a server stands still at a full one.
+    # Not a pipe: it is not read later, and a server stands still at a full one.
     log = folder / ".jupyter.log"
     with (
         log.open("w") as stream,
@@ -181,7 +181,7 @@ def _address(server: subprocess.Popen[bytes], log: Path) -> str:
         found = re.search(r"(http://127\.0\.0\.1:\d+)/lab\?token=", log.read_text())
         if found:
             return found[1]
-        # Nobody tells when a line is written.
+        # The server does not tell when it has written a line.
         sleep(0.02)
     raise AssertionError(f"JupyterLab did not start:\n{log.read_text()}")
 

@@ -1,4 +1,4 @@
-"""What a notebook shows that nobody trusts yet, or whose run has to wait."""
+"""What a notebook shows that the user does not trust yet, or whose run has to wait."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def test_panel_status_bar_and_cell_follow_a_run_and_steer_it_while_another_cell_
 def test_a_reload_while_a_cell_waits_for_its_run_brings_everything_back(
     page: Any, lab: Lab, picture: Picture
 ) -> None:
-    """A kernel whose main shell is blocked is met anew; the saved notebook gets its picture."""
+    """A kernel whose main shell is blocked is met again; the saved notebook gets its picture."""
     waiting = TRAIN.replace("%%tos_train", "%%tos_train --wait")
     after = "open('after', 'w').close()"
     look = "import os; print(os.path.exists('after'))"

@@ -160,7 +160,7 @@ def share_executors(sc: SparkContext, folder: Path) -> dict[str, Any]:
 
 
 def keep_port(sc: SparkContext, folder: Path) -> dict[str, Any]:
-    """Nobody else gets a node's port before TensorFlow's server has it."""
+    """No other program gets a node's port before TensorFlow's server has it."""
 
     cluster = TFCluster.run(sc, port_keeper(), None, 2, 0)
     cluster.shutdown()
@@ -197,7 +197,7 @@ def send_blocks(sc: SparkContext, folder: Path) -> dict[str, Any]:
 
 
 def ask_who_it_is(sc: SparkContext, folder: Path) -> dict[str, Any]:
-    """The driver's server and the nodes' own let nobody in without the cluster's secret."""
+    """The driver's server and the nodes' own let no client in without the cluster's secret."""
     cluster = start(sc, square)
     server = cluster.server.address
     places = [(*server, server.fingerprint)] + [

@@ -11,7 +11,7 @@ from tests.notebooks.test_execution import FOLDER, run_notebook
 
 
 def test_your_cluster(hadoop: Hadoop, standalone: Standalone, tmp_path: Path) -> None:
-    """Every cell runs, and shows what it showed where nobody had a cluster."""
+    """Every cell runs, and shows the same as without a cluster."""
     settings = {"spark.executor.cores": "1", "spark.cores.max": "2"}
     course = f"/course/{tmp_path.name}"
     run_notebook(

@@ -78,7 +78,7 @@ OTHERS = {
     ("tensorflowonspark.params", "TypeError()"): "what Spark ML expects of a converter",
     ("worker.task", "RuntimeError()"): "of a task outside of Spark, which only a test can make",
 }
-"""What is raised that is none of the package's errors, and why nobody meets it."""
+"""What is raised that is none of the package's errors, and why users do not meet it."""
 
 AGAIN = re.compile(
     r"error|found|error\.with_traceback\(\)|.*\.error|self\._unprepared|patience\.hopeless"

@@ -174,7 +174,7 @@ class Cluster:
                 manager.stop()
 
     def heal(self) -> None:
-        """Start anew what a case has killed."""
+        """Start again what a case has killed."""
         if self.kind == "standalone":
             present = {node.host for node in self.servers.nodes if processes.alive(node.pid)}
             for host in HOSTS[: self.slots + self._beside]:

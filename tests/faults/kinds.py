@@ -128,7 +128,7 @@ class Scene:
         """Wait until partitions have been lost, joined again, and trained on."""
         for partition in partitions:
             if self.mode.jobs:
-                # Spark runs the task again, and nobody else learns of it. What was counted just
+                # Spark runs the task again, and does not tell the run. What was counted just
                 # before the fault may be told after it.
                 self.trained(partition, since, 3)
                 continue

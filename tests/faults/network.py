@@ -35,7 +35,7 @@ class Wire:
         _ip("netns", "delete", self.name)
 
     def cut(self) -> None:
-        """Let nothing through, and tell nobody."""
+        """Let nothing through, without notice."""
         _ip("-n", self.name, "link", "set", f"{self.name}b", "down")
 
     def connect(self) -> None:

@@ -184,7 +184,7 @@ def other_data(spark: Any, folder: Path) -> dict[str, Any]:
 
 
 UNREACHABLE = "192.0.2.1"
-"""An address of documentation (RFC 5737): nobody has it."""
+"""An address of documentation (RFC 5737): no host has it."""
 
 
 def deployed(spark: Any, folder: Path) -> dict[str, Any]:

@@ -23,7 +23,7 @@ ROWS, EPOCHS = 120, 40
 
 
 def drawn(_: Any) -> float:
-    """Return a number that nobody can draw again."""
+    """Return a number that cannot be drawn again."""
     return float(secrets.randbelow(1 << 40))
 
 

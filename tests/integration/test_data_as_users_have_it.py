@@ -96,7 +96,7 @@ def test_lists_are_what_their_arrays_are(train: Train, digits: tuple[np.ndarray,
 
 
 def test_each_row_of_a_dataset_counts_once_in_each_epoch(train: Train) -> None:
-    """It is shuffled anew in each, batched otherwise, and cut among three partitions."""
+    """It is shuffled again in each, batched otherwise, and cut among three partitions."""
     import tensorflow as tf
 
     rows = tf.data.Dataset.range(600).map(lambda n: tf.cast(n, tf.float64)).shuffle(600).batch(32)

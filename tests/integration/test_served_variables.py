@@ -92,7 +92,7 @@ def test_every_batch_counts_once_and_the_servers_end_with_the_run(
     run.chaos()
     run.wait(120)
     assert list(run.parameters()["total"]) == [2 * rows.sum(), 2000.0]
-    # Nobody counts how often others have changed the variables between a worker's steps.
+    # How often others change the variables between a worker's steps is not counted.
     assert run.history["staleness"].isna().all()
     assert np.isnan(run.status.staleness)
     assert (run.workers["memory"] > 100e6).all()
@@ -163,7 +163,7 @@ def are_kept_from_the_network(run: tos.Run) -> None:
     (address,) = run.lifecycle.parts.training.trainer.parameters.addresses
     port = int(address.rpartition(":")[2])
     outer = {host for family, (host, *_) in _outer_addresses(port) if family == socket.AF_INET}
-    # The kernel prefers who listens on the very address, and these answer nobody.
+    # The kernel prefers sockets that listen on the very address; these never answer.
     assert outer <= listening(port)
 
 

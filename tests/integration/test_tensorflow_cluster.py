@@ -235,7 +235,7 @@ def test_parameter_servers_end_when_all_workers_have(
     with running(spark_context, main, nodes=3, **given) as cluster:
         cluster.shutdown(timeout=60)
         assert states(cluster) == {"ps:0": "stopped", "evaluator:0": "stopped", "worker:0": "done"}
-    # Nobody shows the notes of this cluster.
+    # The caller does not show the notes of this cluster.
     assert "The nodes hold all 2 slots of Spark" in caplog.text
 
 

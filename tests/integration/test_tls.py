@@ -15,7 +15,7 @@ from tos_notebook.training import session as session_module
 from tos_notebook.transport import shared
 
 ANY = "0.0.0.0"
-"""To whoever connects this host, too, but by none of its loopback addresses."""
+"""For a client this host, too, but by none of its loopback addresses."""
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,7 @@ def main(names: Sequence[str]) -> None:
     CalledProcessError
         A step failed, such as a notebook that was killed for its memory.
     MemoryError
-        More was used than Binder gives, and nobody was there to enforce it.
+        More was used than Binder gives, and the limit could not be enforced.
     """
     with tempfile.TemporaryDirectory(prefix="tos-binder-") as folder:
         copy, environment = Path(folder, "repository"), Path(folder, "environment")

@@ -1,4 +1,4 @@
-"""The kernels in C are built where there is a compiler; nobody misses them where there is none."""
+"""The kernels in C are built where there is a compiler; the package also works without one."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def in_order(names: Names, ports: Sequence[Named], what: str, remedy: str = "") 
         return tuple(by_key(names, ports, what))
     wanted = [port.name for port in ports]
     if len(names) != len(wanted):
-        # Whoever counts them refuses it.
+        # The caller refuses a wrong number of names.
         return tuple(names)
     if sorted(names) == sorted(wanted):
         return tuple(wanted)

@@ -128,7 +128,7 @@ class Asking:
                         f'tos.connect(config={{"{START_TIMEOUT}": "3600"}}).'
                     )
         except BaseException:
-            # Not waited for: whoever interrupts wants to have the prompt back.
+            # Not waited for: a user who interrupts wants to have the prompt back.
             in_thread(group, partial(cancel, self._sc, group))
             raise
         return answer.result()

@@ -13,7 +13,7 @@ class Backend(Protocol):
     """What this package asks of Spark, beside what `Context` says."""
 
     def is_running(self) -> bool:
-        """Tell whether nobody has stopped it from Python."""
+        """Tell whether it was not stopped from Python."""
 
     def setting(self, key: str, default: str) -> str:
         """Return a setting of Spark.
@@ -39,10 +39,10 @@ class Backend(Protocol):
         """Return how many executors a cluster has given."""
 
     def tasks_started(self) -> int | None:
-        """Return how many tasks Spark has started; None if nobody knows."""
+        """Return how many tasks Spark has started; None if that is unknown."""
 
     def place_of_running(self, task: int) -> tuple[str, str] | None:
-        """Return the executor's id and the host of a running task; None if nobody knows.
+        """Return the executor's id and the host of a running task; None if unknown.
 
         Parameters
         ----------
@@ -92,7 +92,7 @@ class Backend(Protocol):
         """
 
     def kill(self, task: int, group: str, reason: str, timeout: float) -> None:
-        """Kill a task attempt, so that Spark starts another one; where nobody can, end its job.
+        """Kill a task attempt, so that Spark starts another one; if Spark cannot, end its job.
 
         Parameters
         ----------

@@ -37,7 +37,7 @@ ANSWER = 15.0
 """Seconds for a Spark that runs to say so."""
 
 APP_NAME = "tos_notebook"
-"""What a Spark is called that we start, where nobody has named it."""
+"""What a Spark is called that we start, if the user has not named it."""
 
 DEFAULTS = {
     # A progress bar on stderr leaks into notebook cells.

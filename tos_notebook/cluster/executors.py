@@ -44,8 +44,8 @@ ANSWER = 5.0
 
 
 def active_context() -> Any:
-    """Return this process's Spark, whoever started it; None if there is none."""
-    # Whoever has a context has imported pyspark; importing it here could find another one.
+    """Return this process's Spark, also if the user started it; None if there is none."""
+    # A process with a context has imported pyspark; importing it here could find another one.
     pyspark = sys.modules.get("pyspark")
     # A Python that has Spark Connect alone has no such class.
     known = getattr(pyspark, "SparkContext", None)

@@ -328,7 +328,7 @@ def spare_jobs() -> None:
     """Let an interrupt end what waits in this process, and no Spark job.
 
     PySpark's own handler, which a plain Python script has, cancels all jobs: a run that trains in
-    the background would end with the wait for it. A kernel, or whoever has a handler of their own,
+    the background would end with the wait for it. A kernel, or a script with its own handler,
     keeps it. Only Python's main thread can change that; on others this does nothing.
     """
     if threading.current_thread() is not threading.main_thread():

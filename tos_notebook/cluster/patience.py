@@ -46,7 +46,7 @@ class Patience:
     needed : int
         Cores of one task.
     say : callable
-        Takes a line for whoever waits.
+        Takes a line for the user who waits.
     clock : callable
         Seconds.
 
@@ -154,7 +154,7 @@ def patiently(sc: SparkContext, timeout: float) -> Iterator[Patience]:
 
 
 def _known(sc: SparkContext) -> list[int]:
-    # Spark may be stopped meanwhile; whoever waits for it hears of that.
+    # Spark may be stopped meanwhile; the thread that waits for it hears of that.
     with suppress(*java_errors(OSError, AttributeError)):
         return executor_cores(sc)
     return []

@@ -16,7 +16,7 @@ _NONCE_BYTES = 16
 
 
 class ReachabilityProbe:
-    """A listener that tells whoever connects a number that only this process knows.
+    """A listener that tells each client a number that only this process knows.
 
     So that an executor which reaches another program at this address, as at ``localhost``, finds
     out. A context manager; leaving it closes the port.

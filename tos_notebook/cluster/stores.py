@@ -1,4 +1,4 @@
-"""What a directory of files can do, whoever has the file system; files of this machine."""
+"""What a directory of files can do, on any file system; files of this machine."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 A :class:`Codec` holds parameters only. Bound to a layout it gives a :class:`Coder`, which owns
 all the memory it needs.
 
-Error feedback is not kept here: whoever encodes keeps what `Coder.encode` leaves in `residual`
+Error feedback is not kept here: the caller keeps what `Coder.encode` leaves in `residual`
 and adds it to the next update (Seide et al. 2014; Karimireddy et al. 2019, arXiv:1901.09847).
 """
 

@@ -1,7 +1,7 @@
 """Rules that take one step of a server optimizer on the mean of K pushes.
 
 The synchronous originals average the changes of one round of n workers. Read
-asynchronously, a round is the next K pushes, whoever they come from. What a worker adopts is
+asynchronously, a round is the next K pushes, from any workers. What a worker adopts is
 the center as it is after its push; its change counts when the round is full. A round that is
 not full when a run ends, or the combiner is swapped, is dropped; with K = n, which the last
 workers to leave make small, nothing is left over at the end of a run.

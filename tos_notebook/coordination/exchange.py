@@ -213,7 +213,7 @@ class TrainedCopy(Protocol):
 
 @runtime_checkable
 class CopyApart(TrainedCopy, Protocol):
-    """A copy that is not in this process. Whoever has it writes it, or sends it."""
+    """A copy that is not in this process. The holders of its parts write them, or send them."""
 
     def write(self, place: PartPlace) -> Sequence[SavedPart]:
         """Let each who has a part of it write that; `Strategy.to_parts` has the rest.

@@ -198,7 +198,7 @@ class Reports:
         version : int
             That it made.
         staleness : int or None
-            How many came between its base and this; None where nobody knows.
+            How many came between its base and this; None if that is unknown.
         traffic : tuple of int, or Traffic
             Bytes of parameters that came from the worker, and went to it.
         workers : int

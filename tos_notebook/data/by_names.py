@@ -1,4 +1,4 @@
-"""Which columns a program takes by their names, where nobody says so."""
+"""Which columns a program takes by their names, if the user does not say so."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def by_names(
 
 
 def _labels(wanted: Sequence[str], columns: Sequence[str]) -> list[str] | None:
-    """Return the columns of labels, where nobody says which; None if there are none."""
+    """Return the columns of labels, if the user does not say which; None if there are none."""
     names = [wanted, [LABEL]] if len(wanted) == 1 else [wanted] if wanted else []
     spelled = (_as_spelled(group, columns) for group in names)
     return next((found for found in spelled if set(columns).issuperset(found)), None)

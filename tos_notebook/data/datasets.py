@@ -57,7 +57,7 @@ class GraphDataset:
 
 def is_dataset(value: Any) -> bool:
     """Whether a value is a `tf.data.Dataset`."""
-    # Whoever has one has imported TensorFlow, which takes a while.
+    # Compared by name: an import of TensorFlow takes a while.
     return any(
         kind.__name__ == "DatasetV2" and kind.__module__.startswith("tensorflow.python.data.")
         for kind in type(value).__mro__

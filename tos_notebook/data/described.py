@@ -76,7 +76,7 @@ Make = Callable[[DatasetContext], Any]
 
 def is_frame(value: Any) -> bool:
     """Whether a value is a DataFrame of Spark, whatever its session, or of pandas-on-Spark."""
-    # Whoever has one has imported pyspark.sql, which takes a while.
+    # Compared by name: an import of pyspark.sql takes a while.
     where, name = type(value).__module__, type(value).__name__
     return where.startswith(("pyspark.sql.", "pyspark.pandas.")) and name == "DataFrame"
 

@@ -125,7 +125,7 @@ class RddSource(DataSource):
         blocks : RDD of tuple of ndarray
         columns : tuple of ColumnSpec
         skips : SkipCounter
-            Where whoever makes the blocks counts the rows that it leaves out.
+            Where the maker of the blocks counts the rows that it leaves out.
         nbytes : int, optional
             What the rows take, as far as that is known.
         stored : bool

@@ -18,7 +18,7 @@ REFUSED = ("period", "interval", "complex")
 
 def is_pandas(value: Any) -> bool:
     """Whether a value is a DataFrame, a Series or an Index of pandas."""
-    # Whoever has one has imported pandas, which takes a while.
+    # Compared by name: an import of pandas takes a while.
     return type(value).__module__.startswith("pandas.core.")
 
 

@@ -55,10 +55,10 @@ class Told:
         fold(*texts)
 
     def now(self, text: str) -> None:
-        """Take note of what happens now: nobody sees it before its end."""
+        """Take note of what happens now: it is not shown before its end."""
 
     def end(self, text: str | None = None) -> None:
-        """Take note of the end, which nobody sees either."""
+        """Take note of the end, which is not shown either."""
 
 
 class CountingLine(Told):

@@ -44,7 +44,7 @@ class Board:
     log_dir : str
         The folder that it shows.
     host : str
-        Where it listens: this host's address, by which the driver is reached. Whoever reaches it
+        Where it listens: this host's address, by which the driver is reached. Anyone who reaches it
         can read what it shows.
 
     Attributes
@@ -58,7 +58,7 @@ class Board:
         self._process: subprocess.Popen[bytes] | None = None
         self._told = False
         self._why = ""
-        # What it says is nobody's output, and a pipe would fill up.
+        # What it says is not the node's output, and a pipe would fill up.
         self._output = tempfile.TemporaryFile()  # noqa: SIM115
         try:
             self._start(log_dir, host)

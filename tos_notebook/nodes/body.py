@@ -104,7 +104,7 @@ class Body:
             hub.end(outcome.get("message", ""))
             tell({"rows": hub.rows_taken, "feeding": False, **outcome})
         finally:
-            # An error is to be known at once: nobody fetches results then.
+            # An error is to be known at once: no task fetches results then.
             owes = inbox.owes_results and outcome.get("outcome") == DONE
             with suppress(TosError):
                 server.close(linger=LINGER if owes else 0.0)
@@ -112,7 +112,7 @@ class Body:
                 sock.close()
 
     def _shields(self) -> list[socket.socket]:
-        # Where no node is on another host, nobody else is to reach TensorFlow's server.
+        # If all nodes are on this host, no other host is to reach TensorFlow's server.
         alone = self.plan.release_port and is_loopback(self.host)
         return shield(self.port.getsockname()[1]) if alone else []
 

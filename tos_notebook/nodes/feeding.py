@@ -180,7 +180,7 @@ class Feeding:
 
 
 def no_results(of: str) -> ConfigError:
-    """Return the error of rows whose results nobody will give back; `of` names the node."""
+    """Return the error of rows whose results no node will give back; `of` names the node."""
     return ConfigError(
         f"Expected a node to give back a result for each row, but the function{of} wants no more "
         "rows. Let it read until should_stop(), and start the cluster again."

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ..errors import TosError
 
 MOST_STAGES = 64
-"""Feedings by Spark's stages, whose end nobody tells, that are kept."""
+"""Feedings by Spark's stages that are kept: Spark does not tell the end of these."""
 
 
 @dataclass

@@ -34,7 +34,7 @@ class Source:
     Attributes
     ----------
     left : int
-        Rows that nobody has taken yet.
+        Rows that were not taken yet.
     results : list
         What was given back for its rows, and not fetched yet.
     """
@@ -122,7 +122,7 @@ class RowQueue:
                 block = self._blocks[0]
                 if block.source is None and block.rows[0] is None:
                     self._drop(1)
-                    # Whoever asks once more does not wait for rows that nobody feeds.
+                    # A second call does not wait for rows: none will be fed.
                     self._ended = True
                     return found, True
                 if block.source is None and isinstance(block.rows[0], EndPartition):
@@ -168,7 +168,7 @@ class RowQueue:
         self._changed.notify_all()
 
     def forget(self, source: Source) -> None:
-        """Forget the rows of a source that nobody has taken."""
+        """Forget the rows of a source that were not taken."""
         with self._changed:
             kept = [block for block in self._blocks if block.source is not source]
             self._blocks.clear()

@@ -38,7 +38,7 @@ class Peers:
         """Whether an answer is still to come."""
 
     def announce(self, queue: str, step: int) -> None:
-        """Say that this node has rows for a step; whoever has none may make it now."""
+        """Say that this node has rows for a step; nodes without rows may make it now."""
         self._settle().send(self._message(queue, step, READY, 0.0))
         self._owed = True
 

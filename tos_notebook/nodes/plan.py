@@ -62,7 +62,7 @@ class ClusterOptions:
     timeout: float = 600.0
     restarts: int = 0
     shown: bool = False
-    """Whether whoever starts it shows notes and what nodes print: this process need not, too."""
+    """Whether the caller shows notes and what nodes print: this process need not, too."""
     local: Sequence[int] = field(default=())
     """Numbers of nodes that run in the driver's own machine."""
 

@@ -79,8 +79,8 @@ def shield(port: int) -> list[socket.socket]:
     """Keep a port from the network: return sockets that take what comes there from other hosts.
 
     TensorFlow's server listens on all interfaces, and can be told no other. The kernel prefers
-    who listens on the very address; these do, and answer nobody. An interface that comes later
-    has none.
+    the socket that listens on the very address; these do, and never answer. An interface that
+    comes later has none.
 
     Parameters
     ----------

@@ -104,7 +104,7 @@ class NodeServer:
         task: _Task | None = None
         try:
             while True:
-                # Rows go to nodes: whoever sends some here is refused before they take memory.
+                # Rows go to nodes: a peer that sends some here is refused before they take memory.
                 message, _ = talk.receive(0)
                 if "register" in message:
                     node = self._register(talk, message) or node

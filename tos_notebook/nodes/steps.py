@@ -1,7 +1,7 @@
 """What the driver knows of steps that all nodes that train make together, such as an all-reduce.
 
 A node that has no rows makes a step once another one is ready for it, and none makes a step for
-which nobody has rows.
+which no node has rows.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Steps:
         Returns
         -------
         mapping
-            ``"go"``: whether a node has rows. ``"missing"``: names of those of whom nobody knows.
+            ``"go"``: whether a node has rows. ``"missing"``: names of those that may have some.
         """
         number, step, how = int(message["node"]), int(message["step"]), str(message["is"])
         if how not in (READY, SHORT, OVER):

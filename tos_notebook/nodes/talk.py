@@ -128,7 +128,7 @@ class TalkServer:
     Parameters
     ----------
     secret : bytes
-        Whoever connects has to prove it.
+        A client has to prove it.
     serve : callable
         Takes the `Talk` of each connection, in a thread of its own, until the peer leaves. Its
         TosErrors end that connection only.

@@ -2,7 +2,7 @@
 
 A block of values is described by nested lists that JSON can hold, and by buffers. Values of one
 type become one buffer; lists become their lengths and one flat column of their elements. So a
-thousand rows of numbers cost a few calls, and whoever receives a block runs no code of the sender.
+thousand rows of numbers cost a few calls, and the receiver of a block runs no code of the sender.
 
 A value without others in it takes a byte or more, and so does an empty list. A block is at most
 ``2 * DEEPEST + 2`` times as many values as bytes, and that only where lists of one lie in lists of

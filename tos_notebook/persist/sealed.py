@@ -120,7 +120,7 @@ def _pieces(
             native = np.ascontiguousarray(part, array.dtype.newbyteorder("<"))
             data = native.reshape(-1).view(np.uint8).data
             left -= len(data)
-            # In pieces: whoever waits for the interpreter gets it in between.
+            # In pieces: threads that wait for the interpreter get it in between.
             yield from (data[start : start + _CHUNK] for start in range(0, len(data), _CHUNK))
         if left:
             raise CheckpointError(

@@ -234,5 +234,5 @@ class ServedVariables:
             try:
                 self._processes.watch(session.close)
             except ClusterUnreachable:
-                # Nor does it close itself when nobody knows it any more.
+                # Nor may it close itself when it is collected.
                 session._closed = True

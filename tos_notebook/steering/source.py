@@ -1,4 +1,4 @@
-"""Who commands: a magic, a view, or what watches the run, named by whoever calls the run for it."""
+"""Who commands: a magic, a view, or what watches the run. The code that calls the run names it."""
 
 from __future__ import annotations
 

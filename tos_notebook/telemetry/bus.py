@@ -1,4 +1,4 @@
-"""The event bus: from whoever sees something happen to whoever wants to know."""
+"""The event bus: it hands each event to the sinks."""
 
 from __future__ import annotations
 

@@ -75,8 +75,8 @@ def figure(history: History, validation: Sequence[Validated] = ()) -> go.Figure:
         there is but one executor; how many milestones had which staleness. Time counts from
         the beginning of the first milestone. The staleness has its mean marked, and the mean that
         theory predicts of so many workers; below stand the gauges of `tos_notebook.theory`.
-        Where all workers make each step together nothing is stale, and of TensorFlow's own servers
-        nobody counts versions: instead, what share of its time each executor, or each partition,
+        Where all workers make each step together nothing is stale, and TensorFlow's own servers
+        count no versions: instead, what share of its time each executor, or each partition,
         computes, exchanges and waits for the others.
     """
     from plotly.subplots import make_subplots

@@ -139,7 +139,7 @@ class History:
             worker's number, from 0), executor, host, attempt, sequence, steps, samples, loss, one
             float64 column per metric, staleness and version (versions), compute, wait and exchange
             (s), bytes_up and bytes_down, workers (how many trained then). A metric that a milestone
-            did not have is NaN, and so is a staleness that nobody counts; one named as another
+            did not have is NaN, and so is a staleness that is not counted; one named as another
             column gets the suffix ``_metric``, as often as it takes.
         """
         import pandas as pd
@@ -301,7 +301,7 @@ _WORKER_DTYPES = {
 
 
 def _staleness(event: events.MilestoneCommitted) -> int:
-    # `History.frame` says where nobody counts it.
+    # `History.frame` says where it is not counted.
     return event.staleness or 0
 
 

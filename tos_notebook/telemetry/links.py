@@ -66,7 +66,7 @@ class LinkMeter:
         worker.add(event)
 
     def clear(self) -> None:
-        """Begin anew: other workers train from now on."""
+        """Forget all counts: other workers train from now on."""
         self._workers.clear()
 
     def rates(self, most: int = MOST) -> LinkRates:

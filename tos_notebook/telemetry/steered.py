@@ -24,7 +24,7 @@ TEXT = 500
 """Characters of what was asked that are kept."""
 
 RUN = "the run"
-"""Stands for who commands where nobody did, as with `repartition_every`."""
+"""The source of what a run does without a command, as with `repartition_every`."""
 
 OFTEN = (SCHEDULE, CALLBACKS)
 """What may set the learning rate at every step: of such a series one record is kept."""

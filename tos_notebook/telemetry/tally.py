@@ -138,7 +138,7 @@ class WorkerTally:
 
     @property
     def staleness_mean(self) -> float:
-        """Versions, mean over milestones; NaN before any, and where nobody counts them."""
+        """Versions, mean over milestones; NaN before any, and if they are not counted."""
         return self.staleness_sum / self.counted if self.counted else math.nan
 
 
@@ -178,7 +178,7 @@ class Tally:
     lockstep : bool
         Whether all workers make each step together.
     uncounted : bool
-        Whether milestones may be stale, and nobody counts how much.
+        Whether milestones may be stale by a number that is not counted.
     links : LinkMeter
         Counts only while they do.
     lost : dict of WorkerLost

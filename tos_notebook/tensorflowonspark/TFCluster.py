@@ -210,7 +210,7 @@ class TFCluster:
             raise roster.stream_error
 
     def _watch(self, ssc: Any) -> None:
-        """Stop a stream when something fails: whoever waits for its end would wait for ever."""
+        """Stop a stream when something fails: a caller that waits for it would wait forever."""
         roster = self._cluster.roster
         roster.wait_for(lambda: roster.stopping or roster.failed, math.inf)
         if not roster.failed:

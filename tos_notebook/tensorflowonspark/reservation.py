@@ -113,7 +113,7 @@ class Server:
         """
         roster, given = self.reservations.roster, status if status is not None else {}
         deadline = monotonic() + timeout
-        # In turns, as nobody tells of the error.
+        # In turns: a new error in `status` wakes no thread.
         while not roster.wait_for(lambda: roster.whole, min(TURN, deadline - monotonic())):
             if "error" in given or monotonic() >= deadline:
                 break

@@ -32,7 +32,7 @@ class Visit(NamedTuple):
     """One stop of a round."""
 
     station: Station | None
-    """Where; None for what takes time, and keeps nobody waiting."""
+    """Where; None for what takes time, and keeps no other worker waiting."""
     seconds: float
     """Of service, on average."""
     onward: float = 1.0
@@ -54,7 +54,7 @@ class Observed(NamedTuple):
 
 
 def unloaded(route: Sequence[Visit]) -> float:
-    """Return the seconds that a route takes where nobody else is."""
+    """Return the seconds that a route takes without other workers."""
     *some, last = route
     return sum(v.seconds * v.onward + v.after for v in some) + last.seconds + last.after
 

@@ -53,7 +53,7 @@ def probe(sc: Any, host: str, port: int) -> Callable[[RunView], object]:
     """Look at the executors, unless that was done, or runs of this process keep them busy.
 
     Those of a local master have this package, and reach this process. They are looked at when a run
-    begins, so that nobody waits for them before there is something to see.
+    begins, so that the user does not wait for them before there is something to see.
 
     Returns
     -------

@@ -115,7 +115,7 @@ class Lifecycle:
         try:
             self._get_ready(run, makers, first)
         except BaseException as error:
-            # Nobody else ends it: it has no thread.
+            # It is ended here: it has no thread that would end it.
             own = error if isinstance(error, TosError) else TosError(summary(error))
             self.parts.training.fail(own)
             self._over.set()

@@ -214,7 +214,7 @@ class Listener(Protocol):
     def close(self, timeout: float = 5.0) -> None:
         """Accept no more, abort the connections and wait for their threads; may be repeated.
 
-        Handlers that block are woken by whoever made them, before.
+        The maker of the handlers wakes those that block, before.
 
         Parameters
         ----------
@@ -309,7 +309,7 @@ class Channel(Protocol):
         ...
 
     def shutdown(self) -> None:
-        """End the stream, from any thread, and wake whoever waits on it."""
+        """End the stream, from any thread, and wake the threads that wait on it."""
         ...
 
     def close(self) -> None:

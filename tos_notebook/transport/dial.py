@@ -89,7 +89,7 @@ def open_channel(
     AuthenticationError
         One side does not hold the other's secret, or the server has another certificate.
     ProtocolError
-        Whoever listens there is not ours, or of another version.
+        The program that listens there is not ours, or of another version.
     """
     late = False
     for pause in pauses:

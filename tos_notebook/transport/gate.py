@@ -1,10 +1,10 @@
 """Where clients prove the secret, before anything of the server's is theirs.
 
-All of them in one thread that waits for none: whoever has not proved the secret costs a
+All of them in one thread that waits for none: a client that has not proved the secret costs a
 socket for a few seconds and some kilobytes, and no thread. Of these there are only so many;
 when one more comes, the oldest of the address that has most of them must go. An address whose
-handshakes have taken more processor time than it has waits. So whoever opens connections without
-end is in his own way rather than in others'.
+handshakes have taken more processor time than it has waits. So a client that opens connections
+without end is in its own way rather than in others'.
 """
 
 from __future__ import annotations

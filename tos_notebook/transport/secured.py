@@ -138,7 +138,7 @@ class SecuredSocket:
         return bytes(buffer[: self.recv_into(memoryview(buffer))])
 
     def shutdown(self, how: int) -> None:
-        """End the stream below TLS, whose state must not change under whoever reads."""
+        """End the stream below TLS, whose state must not change under a thread that reads."""
         self.raw.shutdown(how)
 
     def _flush(self) -> None:

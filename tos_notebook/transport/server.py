@@ -177,8 +177,8 @@ class RequestServer:
                 if self._closed:
                     raise ConnectionClosed("The listener was closed. Start a new session.")
                 self._make_room(channel.peer)
-                # Started under the lock, and forgotten only when dead, not by itself: whoever
-                # closes finds every thread that has yet to end, and can join it.
+                # Started under the lock, and forgotten only when dead, not by itself: `close`
+                # finds every thread that has yet to end, and can join it.
                 thread.start()
                 self._threads[thread] = served
         except RuntimeError as error:

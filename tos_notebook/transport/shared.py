@@ -6,7 +6,7 @@ message, and so says whose turn it is to touch the segment.
 
 The segment has no file: the worker makes it (`memfd_create`) under a random name that only it and
 the authenticated server learn, and the server opens it through the worker's entry in ``/proc``.
-Where workers change the parameters themselves, the server makes it, they open it, and nobody
+Where workers change the parameters themselves, the server makes it, they open it, and none
 waits for a turn. It is sealed. It cannot become shorter, for then the next access would kill the
 process that still has it mapped. Nothing is left behind however either process ends.
 """
@@ -57,7 +57,7 @@ class Segment:
             self.buffer = np.frombuffer(mmap.mmap(-1, nbytes), np.uint8)
 
     def close(self) -> None:
-        """Keep others from opening it; the memory stays for whoever has. May be repeated."""
+        """Keep others from opening it; the memory stays for those that have. May be repeated."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)

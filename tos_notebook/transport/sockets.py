@@ -265,7 +265,7 @@ class SocketChannel(ABC, Generic[Wire]):
         return self._sock
 
     def shutdown(self) -> None:
-        """End the stream and wake whoever waits on it."""
+        """End the stream and wake the threads that wait on it."""
         try:
             self._sock.shutdown(socket.SHUT_RDWR)
         except OSError as error:

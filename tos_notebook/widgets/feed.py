@@ -66,7 +66,7 @@ class Feed:
         """
         facts = self._facts()
         if self._asked.is_set():
-            # Before the snapshot is made: it serves whoever asks until then.
+            # Before the snapshot is made: a view that asks from now on gets the next one.
             self._asked.clear()
             self._snapshot(now, facts)
         elif self._cursor is not None:

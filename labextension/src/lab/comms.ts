@@ -101,7 +101,7 @@ export class Comms {
     });
   }
 
-  /** Whoever still waits for an answer is told so. */
+  /** Callers that still wait for an answer are told so. */
   dispose(): void {
     if (this.closed) return;
     this.closed = true;

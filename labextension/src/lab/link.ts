@@ -147,7 +147,7 @@ export class KernelLink implements Kernel {
   /** Resolves once the comms are open and the runs known; rejects if the kernel has none of ours. */
   expect(): Promise<void> {
     if (this.now === "open") return Promise.resolve();
-    // While the document is closed, or has no kernel, whoever waits does so until it has one.
+    // While the document is closed, or has no kernel, the caller waits until it has one.
     void this.session?.ready.then(() => this.meet());
     return this.waiting.wait();
   }
@@ -187,7 +187,7 @@ export class KernelLink implements Kernel {
   // -- the kernel's life --------------------------------------------------------------
 
   private readonly onKernel = (_: ISessionContext, { oldValue }: KernelChange): void => {
-    // The first one is what whoever waits has waited for.
+    // The first one is what callers of `expect` have waited for.
     if (oldValue) this.leave();
     void this.meet();
   };

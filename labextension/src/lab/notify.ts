@@ -46,7 +46,7 @@ export class Notifier {
 
   private matters({ id, state, reason, elapsed }: RunRow): boolean {
     const { notify, notifyAfter } = this.settings.current;
-    // Whoever stopped it, or looks at it, knows. A condition that has stopped it has its reason.
+    // A user who stopped it, or looks at it, knows. A condition that has stopped it has its reason.
     if ((state === "stopped" && !reason) || isSeen(id)) return false;
     const wanted = notify === "always" || (notify === "failed" && state === "failed");
     return wanted && elapsed >= notifyAfter;

@@ -165,7 +165,7 @@ interface Latest {
 }
 
 function isOver(overview: Overview, shown: Shown): boolean {
-  // Each picture of a cluster would build its widget anew: it gets none before its end.
+  // Each picture of a cluster would build its widget again: it gets none before its end.
   if ("cluster" in shown)
     return overview.clusters.find(({ id }) => id === shown.cluster)?.active === false;
   const row = overview.run(shown.run);

@@ -18,10 +18,10 @@ export class SavedChannel implements Channel {
     return Promise.resolve();
   }
   hello(): void {
-    /* Nobody is there. */
+    /* No kernel is there. */
   }
   command(): void {
-    /* Nobody is there. */
+    /* No kernel is there. */
   }
   close(): void {
     /* Nothing is held. */

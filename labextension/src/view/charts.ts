@@ -96,7 +96,7 @@ export class Charts {
     if (model.run) this.others?.draw(model.run.id);
     const others = (this.others?.all ?? []).map((other) => this.drawnOf(other));
     const scene = this.scene(model);
-    // What nobody sees is not drawn: a closed tab or list has no size.
+    // What is out of sight is not drawn: a closed tab or list has no size.
     const worked = this.work.clientWidth > 0 ? work(model) : [];
     const kept = new Set([...shown, ...worked.map(({ name }) => `work ${name}`)]);
     for (const [key, chart] of this.plots) {

@@ -16,7 +16,7 @@ function show(take: () => Snapshot | null): void {
   forget.push(new PageMemory().keep("r3", take));
 }
 
-/** Load the page anew. */
+/** Load the page again. */
 function reload(): PageMemory {
   window.dispatchEvent(new Event("pagehide"));
   return new PageMemory();

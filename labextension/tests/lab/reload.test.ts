@@ -1,4 +1,4 @@
-/** An output of a run, when its page is loaded anew. */
+/** An output of a run, when its page is loaded again. */
 
 import { Widget } from "@lumino/widgets";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";

@@ -101,7 +101,7 @@ def test_rules_that_do_not_fit_the_run_are_refused(place: Place, rule: Any, text
 
 def test_rules_that_fit() -> None:
     PLACE.check([Slow(2, worker=1), Pause(3, executor="0"), Kill()])
-    # Before the first worker has joined nobody knows which executors there will be.
+    # Before the first worker has joined the executors are unknown.
     Place(2, (), "local[2]", 1).check([Slow(2, executor="7")])
 
 

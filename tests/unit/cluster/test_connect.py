@@ -178,7 +178,7 @@ def test_masters_without_an_address_pass(asked: list[Any], master: str) -> None:
 
 @pytest.fixture
 def free_port() -> int:
-    """A port on which nobody listens."""
+    """A port on which no program listens."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
 

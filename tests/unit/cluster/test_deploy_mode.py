@@ -18,7 +18,7 @@ PLACE = "192.0.2.1", 7077
 
 
 class Context(RemoteContext):
-    """Of a server with two slots, whose executors reach nobody."""
+    """Of a server with two slots, whose executors cannot reach the driver."""
 
     def __init__(self, mode: str | None) -> None:
         builder = SimpleNamespace(endpoint="h:15002", secure=False)

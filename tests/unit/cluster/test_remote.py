@@ -246,7 +246,7 @@ def test_a_canceled_group_is_interrupted_and_runs_nothing_more(
 def test_a_task_that_is_killed_ends_its_job_once_by_an_error_that_says_why(
     context: RemoteContext, session: Session
 ) -> None:
-    """Whoever asks once more does not end the job that has come in its place."""
+    """A second kill does not end the job that has come in its place."""
     rows, heard = context.parallelize(range(2), 2), threading.Event()
 
     def interrupt(tag: str) -> None:

@@ -72,7 +72,7 @@ def center(store: Center) -> dict[str, Array]:
 def test_what_is_not_finite_is_in_no_checkpoint_whatever_the_worker_says(
     name: str, bad: float
 ) -> None:
-    """Either the center is as finite as it was, or nobody copies it."""
+    """Either the center is as finite as it was, or it is not copied."""
     store = store_of(get(name))
     for worker in range(5):
         try:

@@ -99,7 +99,7 @@ def test_delta_is_downpour(pair: tuple[Array, Array]) -> None:
 def test_delta_by_hand_adds_every_change_once(
     one: tuple[Array], changes: list[tuple[int, int]]
 ) -> None:
-    """Whoever pushes when: the center is the start plus the sum of all changes."""
+    """In any order of pushes: the center is the start plus the sum of all changes."""
     start = one[0]
     rule, center = DeltaWeightCombiner(), start.copy()
     workers = {worker: start.copy() for worker in range(4)}

@@ -1,4 +1,4 @@
-"""A row of a served table begins the same, whoever asks for it, with whichever others."""
+"""A row of a served table begins the same for each worker that asks, with any other rows."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_a_push_whose_reply_got_lost_is_a_duplicate_and_counts_once() -> None:
 
 @pytest.mark.parametrize("steps", [10, 7])
 def test_only_the_last_push_may_come_again(steps: int) -> None:
-    """Whoever sent the next one had the reply to it: this is another push by its number."""
+    """A worker that sent the next one had the reply: this is another push by its number."""
     ledger = begun()
     for sequence in range(3):
         ledger.admit(0, 0, 1, sequence, 10)
@@ -177,7 +177,7 @@ def test_more_partitions_are_welcome_after_a_repartition() -> None:
 
 
 def test_a_restored_ledger_knows_the_commits_and_takes_any_task() -> None:
-    """Task ids start anew in another Spark context."""
+    """Task ids start again in another Spark context."""
     ledger = begun(task=100)
     ledger.admit(0, 0, 100, 0, 10)
     ledger.finish(0, 0, 100)

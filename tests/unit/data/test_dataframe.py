@@ -203,7 +203,7 @@ def test_a_bad_row_that_is_not_to_be_left_out_is_named(people: Any, spark_contex
 def test_a_shuffled_partition_is_the_same_whenever_it_is_made(
     spark: Any, spark_context: Any
 ) -> None:
-    """Blocks of a shuffle arrive in any order; whoever retries a task feeds the same batches."""
+    """Blocks of a shuffle arrive in any order; a retried task feeds the same batches."""
     frame = spark.range(4000, numPartitions=8).repartition(2, "id")
     layouts = []
     for _ in range(3):

@@ -131,7 +131,7 @@ def test_an_integer_that_does_not_fit_is_told_in_one_message(spark: Any, tokens:
         tokens.predict(frame, "t").collect()
     text = str(caught.value)
     assert "got 4294967299. Clean the data" in text
-    # One frame at most: which of ours has raised it helps nobody.
+    # One frame at most: which of ours has raised it does not help the user.
     assert text.count('File "') <= 1
 
 

@@ -163,7 +163,7 @@ def test_nothing_new_costs_no_message_and_the_end_is_told(office: Office) -> Non
     office.end(run, model)
     office.tick()
     assert stream.sent[-1]["runs"][0]["state"] == "finished"
-    # Nobody ticks a page any more that has nothing to wait for.
+    # A page that has nothing to wait for gets no ticks.
     assert office.fed == []
 
 

@@ -255,7 +255,7 @@ def fake_spark() -> Any:
 def engine(cells: Cells, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     """Put the fake engine behind the magics."""
     made = Engine()
-    # Whoever imports the session's class by name has to have done so before it is replaced.
+    # Modules that import the session's class by name have to do so before it is replaced.
     importlib.import_module("tos_notebook.training.saved")
     widgets = made.widgets()
     monkeypatch.delenv("TOS_NONINTERACTIVE", raising=False)

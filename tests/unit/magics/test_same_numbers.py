@@ -1,4 +1,4 @@
-"""Whoever tells of a run says the same loss, epoch, progress and time."""
+"""Each place that tells of a run says the same loss, epoch, progress and time."""
 
 from __future__ import annotations
 

@@ -292,7 +292,7 @@ def test_rows_of_another_feeding_are_others(rig: Rig) -> None:
     with rig.taking() as found:
         rig.feed(range(5))
         rig.roster.end_feed(rig.feeding)
-        # A task that Spark has not ended yet has nobody to feed.
+        # A task that Spark has not ended yet has no node to feed.
         rig.feed(range(9))
         rig.feed(range(5), feed=rig.roster.begin_feed())
     assert found == [*range(5), *range(5)]

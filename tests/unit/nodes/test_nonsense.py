@@ -1,4 +1,4 @@
-"""Whoever has the secret and speaks nonsense breaks his own connection, and no other node's."""
+"""A client with the secret that speaks nonsense breaks its own connection, and no node's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node's port is for this host alone where all nodes are on it, whoever listens there."""
+"""A node's port is for this host alone if all nodes are on it, with any server on the port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A node's process belongs to its keeper: nobody else ends or reaps it, and its end has a cause."""
+"""Only the keeper of a node's process ends or reaps it, and the process's end has a cause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes make as many steps as any of them has rows for, whoever runs out of rows first."""
+"""Nodes make as many steps as any of them has rows for, whichever runs out of rows first."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def test_a_saved_run_goes_on_with_a_model_of_the_same_frozen_weights_only() -> N
     program = capture(model)
     archive = program.export(COLUMNS)
     assert SavedProgram(archive, COLUMNS, program).frozen == program.frozen != ""
-    # Made anew without its seed: as many parameters, other values in the base.
+    # Made again without its seed: as many parameters, other values in the base.
     with pytest.raises(CaptureError, match=r"frozen weights have other values.*set the seed"):
         SavedProgram(archive, COLUMNS, capture(headed(base())))
     keras.utils.set_random_seed(0)

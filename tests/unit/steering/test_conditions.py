@@ -66,7 +66,7 @@ def test_evaluations_that_do_not_improve_are_counted_in_a_row() -> None:
     condition = conditions.no_improvement(patience=2)
     reason = "validation loss no better than 0.5 in 2 evaluations"
     assert told(condition, 1.0, 1.0, 0.5, 0.6, 0.5) == [None] * 4 + [reason]
-    # Another run begins anew.
+    # Another run begins from the start.
     assert told(condition, 2.0, 1.0, 0.9, run="run-2") == [None] * 3
 
 

@@ -67,10 +67,10 @@ def test_progress_counts_partitions_and_who_is_there() -> None:
     found(lost(partition=1))
     found(joined(partition=2))
     assert found.progress(3).workers == 2
-    # Laid out anew over one partition: what the others have trained counts.
+    # Laid out again over one partition: what the others have trained counts.
     found(Repartitioned(3.0, 1, 1, 0.1))
     assert found.progress(1) == Progress(0, 1, (0,), 0)
-    # Whoever trained in the process before is not there any more; what it trained counts.
+    # A worker of the process before is gone; what it trained counts.
     found(RunResumed(5.0, 1, 3, 3, None))
     assert found.progress(2) == Progress(0, 1, (0, 1), 0)
 

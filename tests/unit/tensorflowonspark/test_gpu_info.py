@@ -1,4 +1,4 @@
-"""GPUs that nobody uses are found by nvidia-smi, here one that says what the test wants."""
+"""nvidia-smi finds unused GPUs; here one that says what the test wants."""
 
 from __future__ import annotations
 

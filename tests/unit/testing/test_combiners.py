@@ -106,7 +106,7 @@ class Leaky(Merges):
 
 
 class LeakyAfterwards(Merges):
-    """Begins anew for each run, but too late for two at the same time."""
+    """Begins again for each run, but too late for two at the same time."""
 
     runs = 0
 

@@ -168,7 +168,7 @@ class Program:
         self.refuses: Exception | None = None
 
     def expected_names(self) -> None:
-        """Nobody knows them before it is trained."""
+        """They are unknown before it is trained."""
 
     def write(self, buffer: Any) -> None:
         if self.refuses is not None:
@@ -664,7 +664,7 @@ def test_stop_returns_when_all_is_over_and_keeps_the_weights(setting: Setting) -
     assert (run.state, run.active) == ("stopped", False)
     assert setting.program.written == [center(run.parts.training)]
     assert 0 < setting.program.written[0]["rows"] <= ROWS
-    # No further job begins, nothing is laid out anew.
+    # No further job begins, nothing is laid out again.
     assert setting.cluster.jobs == [2]
     assert not of(Repartitioned, setting.events)
     assert not of(WorkerLost, setting.events)
@@ -981,7 +981,7 @@ def test_weights_that_cannot_be_written_are_an_error_of_the_run(setting: Setting
 
 
 def test_a_run_that_cannot_begin_says_why_and_has_ended(setting: Setting, tmp_path: Path) -> None:
-    """An observer that cannot be made: nobody waits for the end of a run that has no thread."""
+    """An observer that cannot be made: no call waits for the end of a run that has no thread."""
 
     def broken(context: Any) -> Any:
         raise OSError("no such folder")

@@ -1,4 +1,4 @@
-"""What fields of messages may hold: no more than their limits, whoever sends it."""
+"""What fields of messages may hold: no more than their limits, from either side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What chaos does to a worker, by a clock of the test's own: nobody sleeps."""
+"""What chaos does to a worker, by a clock of the test's own: no thread sleeps."""
 
 from __future__ import annotations
 

@@ -107,7 +107,7 @@ def test_the_error_tells_rows_and_digests_and_what_to_do(serve: Any) -> None:
 
 
 def test_another_tail_of_a_stream_is_found_by_its_count(serve: Any) -> None:
-    """Its committed rows are the same: what comes later, nobody has seen before."""
+    """Its committed rows are the same: what comes later is new."""
     training, served = interrupted(serve, "streamed", PUSHES + 1)
     work(served, "streamed", numbers(ROWS + 1), task=1)
     assert "epoch 2: expected" in str(training.error)

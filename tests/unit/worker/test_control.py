@@ -213,7 +213,7 @@ def test_a_swap_merges_what_is_in_flight_by_the_old_rule(serve: Any) -> None:
 
 
 def test_repartition_ends_the_job_with_the_latest_epoch_that_was_begun(serve: Any) -> None:
-    """Nobody skips a batch of it, and nobody begins the next one."""
+    """No worker skips a batch of it, and none begins the next one."""
     training, events = counting_training(partitions=2, rows=10, epochs=9)
     span = training.state.span
     served = serve(training)

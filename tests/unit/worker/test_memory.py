@@ -119,7 +119,7 @@ def test_what_travels_is_kept_until_it_has_arrived(
 def test_what_others_may_have_sent_meanwhile_is_not_sent_again(
     executor: Path, answered: bool, left: int | None
 ) -> None:
-    """They trained elsewhere: nobody here knows whether the last push counts."""
+    """They trained elsewhere: this executor does not know whether the last push counts."""
     first = memory(executor, task=1)
     write(first, 5, (0, 1))
     write(first, 6, (0, 2), answered)

@@ -90,7 +90,7 @@ def test_every_batch_counts_once_and_nobody_gets_further_ahead(
     assert center(training) == {"total": numbers(203).sum(), "rows": 203}
     pushed = of(MilestoneCommitted, events)
     assert [event.version for event in pushed] == list(range(1, 204))
-    # The first two begin together and have 41 rows each; who is done waits for nobody.
+    # The first two begin together and have 41 rows each; a worker that is done does not wait.
     done = dict.fromkeys(range(2), 0)
     for event in pushed:
         done[event.partition] = done.get(event.partition, 0) + 1

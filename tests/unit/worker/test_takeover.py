@@ -36,7 +36,7 @@ def _training() -> Any:
 @pytest.mark.parametrize("delivered", [False, True], ids=["before the server", "before the reply"])
 @pytest.mark.parametrize("number", range(PUSHES))
 def test_a_lost_push_is_applied_once(serve: Any, kind: str, delivered: bool, number: int) -> None:
-    """The next attempt goes on behind the last push that the ledger has, whoever knows of it."""
+    """The next attempt continues behind the last push of the ledger, answered or not."""
     training, events = _training()
     served = serve(training, kind)
     with pytest.raises(TransportError):

@@ -263,7 +263,7 @@ class RemoteContext:
         return self.setting("spark.master", "")
 
     def executor_cores(self) -> list[int]:
-        """See `Backend.executor_cores`; nobody knows them one by one."""
+        """See `Backend.executor_cores`; a server does not tell them one by one."""
         return []
 
     def task_attempts(self) -> int:
@@ -282,19 +282,19 @@ class RemoteContext:
         return max(1, cores // int(self.setting("spark.task.cpus", "1")) - self.taken)
 
     def registered(self) -> int:
-        """See `Backend.registered`; nobody knows."""
+        """See `Backend.registered`; a server does not tell."""
         return 0
 
     def tasks_started(self) -> int | None:
-        """See `Backend.tasks_started`; nobody knows."""
+        """See `Backend.tasks_started`; a server does not tell."""
         return None
 
     def place_of_running(self, task: int) -> tuple[str, str] | None:
-        """See `Backend.place_of_running`; nobody knows."""
+        """See `Backend.place_of_running`; a server does not tell."""
         return None
 
     def place_of_ended(self, stage: int, task: int) -> tuple[str, str] | None:
-        """See `Backend.place_of_ended`; nobody knows."""
+        """See `Backend.place_of_ended`; a server does not tell."""
         return None
 
     def where_to_look(self, executor: str | None) -> str:

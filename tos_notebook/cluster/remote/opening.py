@@ -56,7 +56,7 @@ def _has_jvm() -> bool:
 
 
 def _active() -> Any:
-    """Return the session that runs in this process, whoever opened it."""
+    """Return the session that runs in this process, also if the user opened it."""
     found = latest()
     if found is not None:
         return found.session

@@ -11,7 +11,7 @@ from .tasks import LANE, NOTE, VALUE, Call, Folded, counted, for_each, in_arrow
 
 
 class Runs(Protocol):
-    """Whoever runs jobs over rows; see `RemoteContext`."""
+    """Runs jobs over rows; see `RemoteContext`."""
 
     def run(self, frame: Any) -> Iterator[Any]:
         """Run a job; yield the values that it returns, in the order of the partitions.

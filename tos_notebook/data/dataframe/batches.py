@@ -25,7 +25,7 @@ UNKNOWN = 2**62
 """Spark estimates more than so many bytes where it does not know."""
 
 ENCODED_BYTES = 1 << 18
-"""What a column of bytes is taken for where nobody knows: an encoded image, a document."""
+"""What a column of bytes of unknown lengths is taken for: an encoded image, a document."""
 
 BATCH_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 """Spark's setting: rows of a batch, at most; 0 and less for any number of them."""

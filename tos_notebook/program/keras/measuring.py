@@ -86,7 +86,7 @@ class Measuring:
 
     def _compile(self, columns: tuple[ColumnSpec, ...]) -> Callable[..., object]:
         known, state, step = self._compiled
-        # Whoever compiles the model again gives it other metrics.
+        # If the user compiles the model again, it has other metrics.
         if known != columns or list(map(id, state)) != list(map(id, self._state())):
             step = tf.function(self._step, input_signature=specs_of(columns), autograph=False)
             with graph_only(self._what):

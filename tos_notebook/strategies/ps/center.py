@@ -133,7 +133,7 @@ class Center:
         """Take the center for one short merge, if it is to be had at once; return whether it is."""
         if not (self._bound.at_once and self._gate.acquire(blocking=False)):
             return False
-        # Nobody changes the combiner from here on.
+        # The gate is held: the combiner stays as it is.
         if self._bound.at_once and seize(self._stripes):
             return True
         self._gate.release()

@@ -63,7 +63,7 @@ class Merging:
     def _push_at_once(
         self, member: Member, message: Push, update: Buffer, traffic: tuple[int, int]
     ) -> Reply | None:
-        """Push in one step where nobody waits for anything; else return None."""
+        """Push a finite update in one step if the center is free; else return None."""
         if not message.finite or not self._center.seize():
             return None
         problem: BaseException | None = None

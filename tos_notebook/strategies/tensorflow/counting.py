@@ -42,7 +42,7 @@ class Counting:
         return self._counter.push(member, message).reply
 
     def _count(self, member: Member, message: Push, workers: int) -> Counted:
-        # Others change the variables between this worker's steps, and nobody counts that.
+        # Others change the variables between this worker's steps, which is not counted.
         return Counted(self._parameters.count(), None)
 
     def _tear(self) -> None:

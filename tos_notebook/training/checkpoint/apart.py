@@ -1,4 +1,4 @@
-"""Checkpoints of parameters that are not in the driver: whoever has them writes them."""
+"""Checkpoints of parameters that are not in the driver: each holder of a part writes it."""
 
 from __future__ import annotations
 

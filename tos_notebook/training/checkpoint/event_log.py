@@ -33,7 +33,7 @@ _WHOLE = (
     "staleness", "version", "bytes_up", "bytes_down", "workers",
 )  # fmt: skip
 _UNKNOWN = -1
-"""Stands for a staleness that nobody has counted."""
+"""Stands for a staleness that was not counted."""
 _REAL = ("time", "loss", "compute", "wait", "exchange")
 _TEXT = ("executor", "host")
 

@@ -207,14 +207,14 @@ class Follower:
     def _part(self, number: int, part: int) -> bytes:
         found = self._mail.get(part_of(number, part))
         if self._over:
-            # The last ones are here, so nobody has to wait for these.
+            # The last ones are here, so the caller does not wait for these.
             raise self._refusal("parameters")
         if found is None:
             raise RemoteProtocolError("Expected all parts of the parameters; some have gone.")
         return found
 
     def forget(self) -> None:
-        """Drop all letters, also those that nobody has read; once the task has ended."""
+        """Drop all letters, also the unread ones; once the task has ended."""
         for letter in (UP, DOWN, GREETING):
             self._mail.drop(letter)
         for number in tuple(self._unread):

@@ -1,4 +1,4 @@
-"""Short merges with the center in one's hands: as exact as others, and nobody waits for them."""
+"""Short merges with the center in one's hands: as exact as others, and no push waits for them."""
 
 from __future__ import annotations
 

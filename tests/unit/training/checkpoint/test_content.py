@@ -132,7 +132,7 @@ def test_the_first_partition_that_differs_is_named() -> None:
 
 
 def unread(kind: type[Any]) -> Any:
-    """Return a source of which nobody reads a row."""
+    """Return a source of which no row is read."""
     source = object.__new__(kind)
     source.columns, source.partitions, source.samples = (ColumnSpec("float64", ()),), 2, None
     return source

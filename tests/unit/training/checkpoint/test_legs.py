@@ -1,4 +1,4 @@
-"""Where a resumed run's Spark jobs begin, and when it may lay its data out anew."""
+"""Where a resumed run's Spark jobs begin, and when it may lay its data out again."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ def test_a_users_combiner_and_an_rdd_are_asked_for_and_checked(
         resume(spark_context.parallelize(records, 3), combiner=Halve())
     with pytest.raises(ShapeMismatch, match="Expected a model with the saved run's parameters"):
         resume(data, combiner=Halve(), program=_other())
-    # Whoever still trains it is left in charge by a resume that fails.
+    # A resume that fails leaves a process that still trains it in charge.
     place = Path(uri.removeprefix("file:"))
     assert [path.name for path in place.glob("owner-*")] == ["owner-00000000.tos"]
     again = Halve()

@@ -641,7 +641,7 @@ class Archived:
 
 
 def of_another_rule(folder: Folder, number: int) -> None:
-    """Write a checkpoint anew whose state is not that of the rule in its settings."""
+    """Write a checkpoint again whose state is not that of the rule in its settings."""
     name = f"checkpoint-{number:08d}.tos"
     sealed = folder.read(name)
     rule = describe(combiners.get("fedadam"), MADE)

@@ -1,4 +1,4 @@
-"""At the end of a followed run nobody waits for the task, and nothing of the run is left."""
+"""At the end of a followed run no thread waits for the task, and nothing of the run is left."""
 
 from __future__ import annotations
 

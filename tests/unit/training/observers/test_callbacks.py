@@ -1,4 +1,4 @@
-"""Hooks are called in the order of Keras, hold nobody up, and what they ask for is done."""
+"""Hooks are called in the order of Keras, hold nothing up, and what they ask for is done."""
 
 from __future__ import annotations
 

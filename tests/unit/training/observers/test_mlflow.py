@@ -140,7 +140,7 @@ def test_a_server_that_is_down_is_told_of_once(
     import mlflow
 
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    # Nobody may listen at the first ports.
+    # Only root may listen at the first ports.
     mlflow.set_tracking_uri("http://127.0.0.1:1")
     tracked = Tracked("digits")
     tracked.train()

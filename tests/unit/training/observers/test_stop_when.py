@@ -1,4 +1,4 @@
-"""A run is stopped once, for a reason, and a condition that raises holds nobody up."""
+"""A run is stopped once, for a reason, and a condition that raises holds nothing up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Event files hold what the events said, and a slow or failing file system holds nobody up."""
+"""Event files hold what the events said, and a slow or failing file system holds nothing up."""
 
 from __future__ import annotations
 

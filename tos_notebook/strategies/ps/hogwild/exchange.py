@@ -26,7 +26,7 @@ MILESTONE = 0.05
 class HogwildExchange:
     """Adds updates to the driver's parameters, in memory that both share; see `Exchange`.
 
-    Other workers do so at the same time, and nobody waits: Recht et al. 2011, "HOGWILD!: A
+    Other workers do so at the same time, and none waits: Recht et al. 2011, "HOGWILD!: A
     Lock-Free Approach to Parallelizing Stochastic Gradient Descent", NIPS.
 
     It adds after each `sync_interval` batches. A message to the driver would take longer than a

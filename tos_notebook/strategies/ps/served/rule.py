@@ -11,7 +11,7 @@ def require_by_row(layout: Layout, combiner: Combiner) -> None:
     """Refuse a combiner that cannot merge rows of served tables by themselves.
 
     What an optimizer keeps of a row is the worker's business, and comes with the row. A rule with
-    state of its own would need it of rows that nobody has seen yet.
+    state of its own would need it of rows that no worker has seen yet.
 
     Raises
     ------

@@ -64,7 +64,7 @@ class SavedRows(NamedTuple):
         return [each.file for each in self.own]
 
     def find(self, table: int, ids: Array) -> Array:
-        """Return rows, as they begin if nobody has trained them.
+        """Return rows; untrained ones are as they begin.
 
         Parameters
         ----------

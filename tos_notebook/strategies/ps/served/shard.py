@@ -28,7 +28,7 @@ class RowChanges(NamedTuple):
 class ServedRows:
     """The rows of one shard. Threads of all connections call in here.
 
-    A row that nobody has trained is not here: it is made whenever it is asked for.
+    An untrained row is not here: it is made whenever it is asked for.
 
     Parameters
     ----------

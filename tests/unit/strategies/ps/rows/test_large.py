@@ -32,7 +32,7 @@ def _ask(*_: Any, max_payload: int, **__: Any) -> Any:
 def test_a_worker_takes_all_rows_of_a_large_table_from_the_driver(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """They come into a buffer of their own: nobody knows before how many they are."""
+    """They come into a buffer of their own: before, it is unknown how many they are."""
     monkeypatch.setattr(dial, "connect_tcp", _ask)
     nothing = cast(Any, None)
     task = Task("127.0.0.1", 1, new_secret(), None, "program", 1, nothing, nothing)
