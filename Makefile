@@ -19,9 +19,16 @@ SUPPORTED := import sys, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2]
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13; do \
 	$$p -c '$(SUPPORTED)' >/dev/null 2>&1 && { echo $$p; break; }; done)
 
-# pip compiles what it installs on one core, which is half of its time; compileall does it on all of them,
-# but for the packages' own tests. It may fail where pip's own would: some carry templates that are no Python yet.
+# uv takes a third of pip's time. But it reads no pip.conf: if that names an index of packages, or uv
+# fails, pip installs. compileall then compiles on all cores, but for the packages' own tests. It may fail where
+# pip's own would: some carry templates that are no Python yet.
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --no-compile
+UV := $(BIN)/python -m uv pip install --quiet --python $(BIN)/python --reinstall-package tos_notebook
+define INSTALL
+@echo "Installing packages in $(VENV) ..."
+@{ ! $(BIN)/python -m pip config list | grep -q index && $(UV) -e '.[$(EXTRAS)]'; } || \
+	$(PIP) -e '.[$(EXTRAS)]'
+endef
 COMPILE := -$(BIN)/python -m compileall -qq -j 0 -x 'site-packages/.*/tests/' $(CURDIR)/$(VENV)/lib 2>/dev/null
 
 # What decides what is installed.
@@ -113,26 +120,31 @@ $(VENV)/venv.stamp:
 	@test -n "$(PYTHON)" || { echo "Expected Python 3.11 to 3.13 with venv on PATH, found none." \
 		"Install it, or name one: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(VENV)
+	-$(PIP) 'uv>=0.9,<1'
 	touch $@
 
+$(VENV)/demo.stamp: EXTRAS := demo
 $(VENV)/demo.stamp: $(VENV)/venv.stamp $(PACKAGING)
-	$(PIP) -e '.[demo]'
+	$(INSTALL)
 	$(COMPILE)
 	touch $@
 
+$(VENV)/lab.stamp: EXTRAS := demo,lab
 $(VENV)/lab.stamp: $(VENV)/venv.stamp $(PACKAGING)
-	$(PIP) -e '.[demo,lab]'
+	$(INSTALL)
 	$(COMPILE)
 	$(LINK_PLUGIN)
 	touch $(VENV)/demo.stamp $@
 
+$(VENV)/docs.stamp: EXTRAS := docs
 $(VENV)/docs.stamp: $(VENV)/venv.stamp $(PACKAGING)
-	$(PIP) -e '.[docs]'
+	$(INSTALL)
 	$(COMPILE)
 	touch $@
 
+$(VENV)/test.stamp: EXTRAS := demo,test
 $(VENV)/test.stamp: $(VENV)/venv.stamp $(PACKAGING)
-	$(PIP) -e '.[demo,test]'
+	$(INSTALL)
 	$(COMPILE)
 	$(LINK_PLUGIN)
 	touch $(VENV)/demo.stamp $(VENV)/lab.stamp $(VENV)/docs.stamp $@
