@@ -59,6 +59,7 @@ def test_tensorflowonspark(names: dict[str, Any], tmp_path: Path) -> None:
     assert np.mean(pairs[:, 0] == pairs[:, 1]) > 0.8
 
 
+@pytest.mark.long
 def test_elephas(names: dict[str, Any]) -> None:
     known = dict(names)
     exec(programs(PAGE)["Elephas"], known)

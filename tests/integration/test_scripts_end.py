@@ -66,7 +66,8 @@ def of_session(session: int) -> list[str]:
     ("version", "strategies"),
     [
         pytest.param("3.11", ["tensorflow"], marks=pytest.mark.long),
-        ("3.12", ["ps", "tensorflow"]),
+        ("3.12", ["ps"]),
+        pytest.param("3.12", ["ps", "tensorflow"], marks=pytest.mark.long),
         pytest.param("3.12", ["ps", "tensorflow", "tensorflow:sync"], marks=pytest.mark.long),
     ],
 )
