@@ -12,7 +12,7 @@ import sys
 import threading
 import warnings
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -280,7 +280,8 @@ def _launch(master: str, app_name: str, values: Mapping[str, str]) -> SparkConte
     meanwhile = threading.Thread(target=_import_tensorflow, name="tos-import", daemon=True)
     meanwhile.start()
     try:
-        with announced(f"Spark to start on {master}"), sparing_children():
+        here = jvm.located() if master.startswith("local") else nullcontext()
+        with announced(f"Spark to start on {master}"), sparing_children(), here:
             sc = SparkContext(conf=conf)
     except java_errors(OSError) as error:
         kind = ConnectError if master.startswith("local") else ClusterUnreachable

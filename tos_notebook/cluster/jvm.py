@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,6 +48,9 @@ ADVICE = (
     "conda: openjdk=17; macOS: brew install openjdk@17) and set JAVA_HOME to it."
 )
 
+LOCAL_IP = "SPARK_LOCAL_IP"
+"""The environment's variable by which Spark knows its host's address."""
+
 LATE_COMPILER = (
     "-XX:Tier4InvocationThreshold=100000",
     "-XX:Tier4MinInvocationThreshold=12000",
@@ -75,6 +79,30 @@ def settings() -> dict[str, str]:
         options.append("-Djdk.nio.maxCachedBufferSize=1048576")
     found = {"spark.driver.memory": f"{heap}m"}
     return found | ({"spark.driver.extraJavaOptions": " ".join(options)} if options else {})
+
+
+@contextmanager
+def located() -> Iterator[None]:
+    """Tell a JVM that starts inside where this host is, if the host's own name does not resolve.
+
+    Spark asks for that address first, even where its settings have another one.
+    """
+    if LOCAL_IP in os.environ or _resolves(socket.gethostname()):
+        yield
+        return
+    os.environ[LOCAL_IP] = "127.0.0.1"
+    try:
+        yield
+    finally:
+        del os.environ[LOCAL_IP]
+
+
+def _resolves(name: str) -> bool:
+    try:
+        socket.getaddrinfo(name, None)
+    except OSError:
+        return False
+    return True
 
 
 def reap(sc: SparkContext) -> None:
