@@ -19,7 +19,7 @@ SUPPORTED := import sys, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2]
 PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13; do \
 	$$p -c '$(SUPPORTED)' >/dev/null 2>&1 && { echo $$p; break; }; done)
 
-# uv takes a third of pip's time. But it reads no pip.conf: if that names an index of packages, or uv
+# uv takes less than half of pip's time. But it reads no pip.conf: if that names an index of packages, or uv
 # fails, pip installs. compileall then compiles on all cores, but for the packages' own tests. It may fail where
 # pip's own would: some carry templates that are no Python yet.
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --no-compile
