@@ -73,7 +73,7 @@ def cells(address: str) -> dict[str, list[Any]]:
     cell("no extra", f"%tos_connect {address}")
     del sys.modules["grpc"]
     opening.ANSWER = 1.0
-    # It listens, and no more: it never hears a client.
+    # It only listens: it never accepts a client.
     with socket.create_server(("127.0.0.1", 0)) as silent:
         for name, place in wrong(f"sc://127.0.0.1:{silent.getsockname()[1]}").items():
             cell(name, f"%tos_connect {place}")

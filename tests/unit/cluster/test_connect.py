@@ -158,6 +158,44 @@ def start(master: str | None = None, **config: str) -> None:
         connect(master, config={name.replace("__", "."): value for name, value in config.items()})
 
 
+@pytest.mark.parametrize(
+    ("master", "resolves", "given", "inside"),
+    [
+        ("local[2]", False, None, "127.0.0.1"),
+        ("local[2]", False, "192.0.2.1", "192.0.2.1"),
+        ("local[2]", True, None, None),
+        ("yarn", False, None, None),
+    ],
+)
+def test_a_local_spark_is_told_where_a_host_is_whose_name_does_not_resolve(
+    asked: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    master: str,
+    resolves: bool,
+    given: str | None,
+    inside: str | None,
+) -> None:
+    """Only while it starts: the next Spark of this process may be on a cluster."""
+
+    def resolve(*_: object) -> list[object]:
+        if not resolves:
+            raise socket.gaierror("Name or service not known")
+        return []
+
+    def refuse(conf: Any) -> None:
+        asked.append(os.environ.get("SPARK_LOCAL_IP"))
+        raise OSError("none in this test")
+
+    monkeypatch.setattr("socket.getaddrinfo", resolve)
+    monkeypatch.setattr("pyspark.SparkContext", refuse)
+    monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
+    if given is not None:
+        monkeypatch.setenv("SPARK_LOCAL_IP", given)
+    start(master)
+    assert asked == [inside]
+    assert os.environ.get("SPARK_LOCAL_IP") == given
+
+
 @pytest.mark.parametrize("master", ["local[x]", "localhost:7077", "http://host:7077", "spark://"])
 def test_a_malformed_master_is_refused_before_spark_starts(asked: list[Any], master: str) -> None:
     with pytest.raises(ConnectError, match="Expected a master such as local"):

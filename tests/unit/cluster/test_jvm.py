@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -115,26 +113,3 @@ def test_connecting_sees_to_it(spark_context: Any) -> None:
 
 def test_a_jvm_of_somebody_else_is_left_alone() -> None:
     jvm.reap(SimpleNamespace(_gateway=SimpleNamespace()))  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("resolves", "given", "inside"),
-    [(False, None, "127.0.0.1"), (True, None, None), (False, "192.0.2.1", "192.0.2.1")],
-)
-def test_a_java_is_told_where_a_host_is_whose_name_does_not_resolve(
-    monkeypatch: pytest.MonkeyPatch, resolves: bool, given: str | None, inside: str | None
-) -> None:
-    """Only while it starts: another Spark of this process may be on a cluster."""
-
-    def resolve(*_: object) -> list[object]:
-        if not resolves:
-            raise socket.gaierror("Name or service not known")
-        return []
-
-    monkeypatch.setattr("socket.getaddrinfo", resolve)
-    monkeypatch.delenv("SPARK_LOCAL_IP", raising=False)
-    if given is not None:
-        monkeypatch.setenv("SPARK_LOCAL_IP", given)
-    with jvm.located():
-        assert os.environ.get("SPARK_LOCAL_IP") == inside
-    assert os.environ.get("SPARK_LOCAL_IP") == given

@@ -1,4 +1,4 @@
-"""What fields of messages may hold: no more than their limits, from either side."""
+"""Fields of messages hold at most their limits, from either side."""
 
 from __future__ import annotations
 
