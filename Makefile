@@ -32,7 +32,7 @@ endef
 COMPILE := -$(BIN)/python -m compileall -qq -j 0 -x 'site-packages/.*/tests/' $(CURDIR)/$(VENV)/lib 2>/dev/null
 
 # What decides what is installed.
-PACKAGING := setup.py pyproject.toml tos_notebook/codecs/_kernels.c tos_notebook/common/_exchange.c
+PACKAGING := setup.py pyproject.toml $(wildcard tos_notebook/*/*.[ch])
 
 FIRST := notebooks/00_first_steps.ipynb
 

@@ -135,17 +135,27 @@ TEST = [
     "ruff>=0.17,<0.18",  # a formatter's minor version changes what "formatted" means
 ]
 
+
+def files(folder: str, pattern: str) -> list[str]:
+    """Return the files of a package that match, as paths from here."""
+    return sorted(
+        str(path.relative_to(ROOT)) for path in ROOT.glob(f"tos_notebook/{folder}/{pattern}")
+    )
+
+
 # Without a C compiler Python and numpy do the same: nothing is lost but time. Sums and products
 # must not be fused: both ends of a connection have to find the same numbers.
 COMPILED = [
     Extension(
-        name,
-        [f"{name.replace('.', '/')}.c"],
-        extra_compile_args=["-O3", "-ffp-contract=off"],
+        f"tos_notebook.{folder}.{name}",
+        files(folder, "*.c"),
+        depends=files(folder, "*.h"),
+        libraries=["m"],
+        extra_compile_args=["-O3", "-ffp-contract=off", "-fvisibility=hidden"],
         py_limited_api=True,
         optional=True,
     )
-    for name in ("tos_notebook.codecs._kernels", "tos_notebook.common._exchange")
+    for folder, name in (("codecs", "_kernels"), ("common", "_exchange"))
 ]
 
 setup(

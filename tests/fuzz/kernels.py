@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from .fast_path import FastPath
+
 SIZES = (0, 1, 7, 8, 9, 511, 512, 513, 1024, 1500, 4099)
 BEGINS = b"TOSN\x01\x05\0\0"
 """What a push's frame begins with."""
@@ -98,10 +100,10 @@ def exchange(module: ModuleType, vectors: Vectors) -> str:
     return "left" if found is None else "done"
 
 
-def call(module: ModuleType, vectors: Vectors) -> str:
+def call(module: ModuleType, vectors: Vectors, path: FastPath | None) -> str:
     """Call one kernel; return what became of it."""
-    if module.__name__ == "_exchange":
-        return exchange(module, vectors)
+    if path is not None:
+        return path.act() if vectors.chance.random() < 0.5 else exchange(module, vectors)
     size, family = vectors.chance.choice(SIZES), vectors.chance.choice(["int8", "sign"])
     do = vectors.chance.choice(["encode", "decode", "add", "residual"])
     codes = vectors.make(size if family == "int8" else -(-size // 8), "uint8")
@@ -130,9 +132,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     module, vectors = load(options.extension), Vectors(options.seed)
+    path = FastPath(module, vectors.chance) if hasattr(module, "Path") else None
     found, end = Counter[str](), monotonic() + options.seconds
     while monotonic() < end:
-        found[call(module, vectors)] += 1
+        found[call(module, vectors, path)] += 1
     print(f"seed {options.seed}:", dict(sorted(found.items())))
 
 

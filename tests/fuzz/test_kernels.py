@@ -15,7 +15,8 @@ import pytest
 from tests.support.long import few
 
 ROOT = Path(__file__).parents[2]
-SOURCES = ("tos_notebook/codecs/_kernels.c", "tos_notebook/common/_exchange.c")
+SOURCES = {"_kernels": "codecs", "_exchange": "common"}
+"""The folder of each extension's sources."""
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 SECONDS = 3
 
@@ -26,25 +27,24 @@ def library(name: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def compiled(folder: Path, source: str) -> Path:
+def compiled(folder: Path, name: str) -> Path:
     include = Path(sysconfig.get_path("include"))
     if shutil.which("gcc") is None or not (include / "Python.h").exists():
         pytest.skip("needs gcc and Python's headers")
-    extension = folder / f"{Path(source).stem}.abi3.so"
+    extension = folder / f"{name}.abi3.so"
+    sources = map(str, sorted((ROOT / "tos_notebook" / SOURCES[name]).glob("*.c")))
     options = ["-O1", "-g", "-ffp-contract=off", "-shared", "-fPIC", *SANITIZE, f"-I{include}"]
-    subprocess.run(["gcc", *options, str(ROOT / source), "-lm", "-o", str(extension)], check=True)
+    subprocess.run(["gcc", *options, *sources, "-lm", "-o", str(extension)], check=True)
     return extension
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("name", SOURCES)
 @pytest.mark.parametrize("seconds", few([SECONDS, 120], SECONDS))
-def test_no_call_reads_or_writes_where_it_must_not(
-    tmp_path: Path, seconds: int, source: str
-) -> None:
+def test_no_call_reads_or_writes_where_it_must_not(tmp_path: Path, seconds: int, name: str) -> None:
     seed = random.SystemRandom().getrandbits(32)
     options = ["--seconds", str(seconds), "--seed", str(seed)]
     done = subprocess.run(
-        [sys.executable, "-m", "tests.fuzz.kernels", str(compiled(tmp_path, source)), *options],
+        [sys.executable, "-m", "tests.fuzz.kernels", str(compiled(tmp_path, name)), *options],
         cwd=ROOT,
         env=os.environ
         | {

@@ -50,10 +50,10 @@ class Chaos:
             if not (self._late(rule) or _is_over(rule, struck, partitions))
         )
 
-    def tick(self, partition: int, version: int) -> None:
-        """Count a milestone that was trained under some version of the settings."""
+    def tick(self, partition: int, version: int, milestones: int = 1) -> None:
+        """Count milestones that were trained under some version of the settings."""
         if self._rules and version >= self._version:
-            self._milestones[partition] += 1
+            self._milestones[partition] += milestones
 
     def strike(self, partition: int, executor: str, task: int, partitions: int) -> Mishap:
         """Return what happens in a worker's next milestone.

@@ -3,11 +3,9 @@
    Python has the same: what is not plain is left to it. Numbers are added and divided one by one,
    in their own dtype, as numpy does it. */
 
-#define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030B0000
-#include <Python.h>
+#include "_exchange.h"
+
 #include <fenv.h>
-#include <stdint.h>
 #include <string.h>
 
 /* One copy for each generation of processors; the loader takes the best. It does so before a
@@ -69,13 +67,16 @@ static int fit(const Py_buffer *center, const Py_buffer *delta) {
            apart >= (uintptr_t)center->len;
 }
 
+int merge_vectors(void *center, void *delta, Py_ssize_t nbytes, int wide, double divisor) {
+    return (wide ? merge_double : merge_float)(center, delta, nbytes, divisor);
+}
+
 static int add(const Py_buffer *center, const Py_buffer *delta, double divisor) {
-    int (*merge)(void *, void *, Py_ssize_t, double) =
-        center->itemsize == (Py_ssize_t)sizeof(float) ? merge_float : merge_double;
-    int raised;
-    if (center->len < LONG) return merge(center->buf, delta->buf, center->len, divisor);
+    int raised, wide = center->itemsize == (Py_ssize_t)sizeof(double);
+    if (center->len < LONG)
+        return merge_vectors(center->buf, delta->buf, center->len, wide, divisor);
     Py_BEGIN_ALLOW_THREADS
-    raised = merge(center->buf, delta->buf, center->len, divisor);
+    raised = merge_vectors(center->buf, delta->buf, center->len, wide, divisor);
     Py_END_ALLOW_THREADS
     return raised;
 }
@@ -100,15 +101,7 @@ static PyObject *py_add_delta(PyObject *module, PyObject *args) {
     return PyLong_FromLong(raised);
 }
 
-/* The frame's header and a push's body, as wire.frames and wire.packed describe them. */
-#define HEADER 24
-#define BODY 115
-#define WHOLE_NUMBERS 6
-#define TIMES 5
-#define DIGEST 16
-#define MOST_METRICS 256
-
-static uint64_t big_endian(const uint8_t *bytes, int count) {
+uint64_t big_endian(const uint8_t *bytes, int count) {
     uint64_t value = 0;
     for (int i = 0; i < count; i++) value = value << 8 | bytes[i];
     return value;
@@ -122,14 +115,6 @@ static double float_at(const uint8_t *bytes) {
     memcpy(&value, &bits, sizeof value);
     return value;
 }
-
-/* The numbers of a push, each at its place in the body. */
-typedef struct {
-    int64_t wholes[WHOLE_NUMBERS], memory;
-    double times[TIMES];
-    int finite;
-    Py_ssize_t metrics;
-} Numbers;
 
 /* Whether all numbers that have limits are at least 0, and together at most the lowest limit. */
 static int within(const Numbers *numbers, double high) {
@@ -147,7 +132,7 @@ static int within(const Numbers *numbers, double high) {
     return sum <= high;
 }
 
-static int read_numbers(const uint8_t *body, Py_ssize_t length, double high, Numbers *numbers) {
+int read_numbers(const uint8_t *body, Py_ssize_t length, double high, Numbers *numbers) {
     for (int i = 0; i < WHOLE_NUMBERS; i++) numbers->wholes[i] = whole_at(body + 8 * i);
     const uint8_t *at = body + 8 * WHOLE_NUMBERS;
     numbers->finite = *at++ != 0;
@@ -158,7 +143,7 @@ static int read_numbers(const uint8_t *body, Py_ssize_t length, double high, Num
            within(numbers, high);
 }
 
-static PyObject *values_of(const Numbers *numbers, const uint8_t *body) {
+PyObject *values_of(const Numbers *numbers, const uint8_t *body) {
     PyObject *metrics = PyTuple_New(numbers->metrics);
     if (metrics == NULL) return NULL;
     for (Py_ssize_t i = 0; i < numbers->metrics; i++) {
@@ -177,7 +162,7 @@ static PyObject *values_of(const Numbers *numbers, const uint8_t *body) {
 
 static PyObject *read_push(const uint8_t *data, Py_ssize_t got, const char *prefix, double high) {
     Numbers numbers;
-    if (got < HEADER + BODY || memcmp(data, prefix, 8) != 0) Py_RETURN_NONE;
+    if (got < HEADER + BODY || memcmp(data, prefix, BEGINS) != 0) Py_RETURN_NONE;
     uint64_t sequence = big_endian(data + 8, 4), body = big_endian(data + 12, 4);
     uint64_t payload = big_endian(data + 16, 8), rest = (uint64_t)(got - HEADER);
     if (body > rest || payload != rest - body) Py_RETURN_NONE;
@@ -196,7 +181,7 @@ static PyObject *py_read_push(PyObject *module, PyObject *args) {
     Py_buffer data = {0};
     if (!PyArg_ParseTuple(args, "On" "y#d", &source, &got, &prefix, &length, &high)) return NULL;
     if (PyObject_GetBuffer(source, &data, PyBUF_SIMPLE) < 0) return NULL;
-    if (length != 8 || got > data.len)
+    if (length != BEGINS || got > data.len)
         PyErr_SetString(PyExc_ValueError, "Expected 8 bytes of a header, and data of the length.");
     else
         result = read_push(data.buf, got, prefix, high);
@@ -207,10 +192,11 @@ static PyObject *py_read_push(PyObject *module, PyObject *args) {
 static PyMethodDef METHODS[] = {
     {"add_delta", py_add_delta, METH_VARARGS, NULL},
     {"read_push", py_read_push, METH_VARARGS, NULL},
+    {"receive_reply", py_receive_reply, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
-static PyModuleDef_Slot SLOTS[] = {{0, NULL}};
+static PyModuleDef_Slot SLOTS[] = {{Py_mod_exec, add_fast_path}, {0, NULL}};
 
 static struct PyModuleDef MODULE = {
     PyModuleDef_HEAD_INIT,

@@ -100,6 +100,34 @@ def refuse_more() -> None:
         raise KeyboardInterrupt
 
 
+class HeldBack:
+    """A context in which Ctrl-C waits: the main thread gets it at the end, and no other ever does.
+
+    For steps of which all must happen, or none.
+    """
+
+    __slots__ = ("_before", "_came", "_holds")
+
+    def __enter__(self) -> None:
+        self._came, self._holds = False, False
+        if threading.get_ident() == threading.main_thread().ident:
+            before: Any = signal.getsignal(signal.SIGINT)
+            # What Python has not set, it could not set again.
+            if callable(before):
+                self._before = before
+                signal.signal(signal.SIGINT, self._note)
+                self._holds = True
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._came = True
+
+    def __exit__(self, *error: object) -> None:
+        if self._holds:
+            signal.signal(signal.SIGINT, self._before)
+            if self._came:
+                self._before(signal.SIGINT, None)
+
+
 _spares = False
 """Whether a child that is made now ignores the signals of `ENDING`."""
 

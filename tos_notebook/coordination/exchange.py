@@ -15,6 +15,7 @@ from ..errors import TosError
 from ..layout import Layout
 from ..persist.parts import PartPlace, SavedPart
 from ..transport.base import BytesLike
+from ..transport.fast_path import Peer
 from ..wire.messages import Answer, Awaiting, Poll, Push, Ready
 from .cohort import Cohort
 from .membership import Member
@@ -200,6 +201,22 @@ class WorkerExchange(Protocol):
         ------
         TosError
             The request was refused. The worker gets the error, by its class.
+        """
+
+
+@runtime_checkable
+class FastExchange(WorkerExchange, Protocol):
+    """An exchange whose pushes may take the fast path."""
+
+    def arm(self, member: Member, peer: Peer) -> None:
+        """Let the next pushes take the fast path, if they may.
+
+        Parameters
+        ----------
+        member : Member
+            Who pushes.
+        peer : Peer
+            The connection's.
         """
 
 

@@ -8,11 +8,12 @@ to one task at a time, the one with the largest id; older ones are superseded.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Literal
 
+from ..common.content import NO_DIGEST
 from ..errors import RemoteProtocolError
 from .contents import Contents
 
@@ -141,6 +142,46 @@ class Ledger:
             before = 0 if record is None else record.steps
             self._records[place] = _Record(before + steps, sequence + 1, steps)
         return admission
+
+    def admit_all(
+        self, epoch: int, partition: int, task: int, sequence: int, steps: Sequence[int]
+    ) -> None:
+        """Record pushes that follow each other, and of which none was admitted before.
+
+        Parameters
+        ----------
+        epoch, partition, task : int
+        sequence : int
+            The first push's.
+        steps : sequence of int
+            Batches of each of them.
+
+        Raises
+        ------
+        RemoteProtocolError
+            They are not the pushes that come next; nothing was recorded.
+        """
+        admission = self.check(epoch, partition, task, sequence, steps[0])
+        if admission is not _COMMIT or min(steps) < 1:
+            raise RemoteProtocolError(
+                f"Partition {partition}, epoch {epoch + 1}: pushes from {sequence} on were merged "
+                f"of task {task}, but do not come next: {admission.value}."
+            )
+        before = self._record(epoch, partition).steps
+        record = _Record(before + sum(steps), sequence + len(steps), steps[-1])
+        self._records[epoch, partition] = record
+
+    def keep_digest(self, epoch: int, partition: int, digest: bytes, steps: int) -> None:
+        """Keep what an admitted push says of its stream's rows; see `Contents.commit`."""
+        if digest != NO_DIGEST:
+            self.contents.commit(epoch, partition, digest.hex(), steps, self.partitions or 0)
+
+    def next_push(self, partition: int, task: int) -> tuple[int, int] | None:
+        """Return epoch and sequence of a task's next push; None if another task has its place."""
+        owner = self._owners.get(partition)
+        if owner is None or owner.task != task:
+            return None
+        return owner.epoch, self._record(owner.epoch, partition).sequence
 
     def check(self, epoch: int, partition: int, task: int, sequence: int, steps: int) -> Admission:
         """Return what `admit` would, and record nothing.

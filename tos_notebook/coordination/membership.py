@@ -75,9 +75,9 @@ class Member:
     """The longest time between two pushes, in seconds. The first push, for which the worker traces
     the program, does not count."""
 
-    def hear(self, doing: Doing | None = None) -> None:
-        """Note that the worker has asked for something, and what it does now."""
-        now = time.monotonic()
+    def hear(self, doing: Doing | None = None, at: float | None = None) -> None:
+        """Note that the worker has asked for something, perhaps before, and what it does now."""
+        now = time.monotonic() if at is None else at
         if self.pushed and self.doing is _TRAIN:
             self.longest = max(self.longest, now - self.heard)
         self.heard = now
@@ -102,13 +102,14 @@ class Member:
         traffic: tuple[int, int] | Traffic,
         workers: int,
         optimizer_steps: int,
+        merged: float | None = None,
     ) -> MilestoneCommitted:
-        """Return the event of a merged push."""
+        """Return the event of a push that was merged, now by default."""
         # In the fields' order: names would cost a third more, at every push.
         at = push.epoch, push.sequence, push.steps, optimizer_steps, push.samples, push.loss
         links = (traffic.links, traffic.more) if isinstance(traffic, Traffic) else ((), 0)
         return MilestoneCommitted(
-            time.time(),
+            time.time() if merged is None else merged,
             self.partition,
             self.attempt,
             self.executor,

@@ -10,25 +10,33 @@ import math
 import time
 from collections.abc import Callable
 
-from ..common.content import NO_DIGEST
 from ..errors import DataError, NonFiniteUpdate, RemoteProtocolError, TosError, WorkerError
 from ..events import UpdateSkipped
 from ..steering.machine import ONWARD, Command
 from ..wire.messages import Directive, Push, Reply, Status, Suspect
+from .fast_reports import FastReports
 from .ledger import Admission
 from .membership import Doing, Links, Member, Traffic
 from .settings import Settings
 from .state import ControlState
 
 # Python 3.11 calls a function to look a member up in its enumeration: too long for every push.
-_COMMIT, _MERGE, _TRAIN, _STOP = Admission.COMMIT, Doing.MERGE, Doing.TRAIN, Directive.STOP
+_COMMIT, _MERGE, _TRAIN = Admission.COMMIT, Doing.MERGE, Doing.TRAIN
+_STOP = Directive.STOP
 
 
 class Reports:
-    """Admits what workers have trained."""
+    """Admits what workers have trained.
+
+    Attributes
+    ----------
+    fast : FastReports
+        For pushes that are merged without being admitted here.
+    """
 
     def __init__(self, state: ControlState) -> None:
         self._state = state
+        self.fast = FastReports(state)
 
     def find_settings(self, version: int) -> Settings | None:
         """Return a version of the settings; None if no current worker may still use it."""
@@ -58,7 +66,7 @@ class Reports:
         """
         check_report(member, message)
         state = self._state
-        with state.lock:
+        with state.lock.unchanged():
             if state.gate.held:
                 state.gate.wait_open()
             # A superseded attempt may know such settings only as no other uses any more.
@@ -73,18 +81,19 @@ class Reports:
         state = self._state
         if state.settled or not state.machine.active:
             return "skipped"
-        admission = state.ledger.admit(
-            message.epoch, member.partition, member.task, message.sequence, message.steps
-        )
+        admission = self._count(member, message)
         if admission is _COMMIT:
             state.gate.enter()
-            if message.digest != NO_DIGEST:
-                place, digest = (message.epoch, member.partition), message.digest.hex()
-                state.ledger.contents.commit(
-                    *place, digest, message.steps, state.ledger.partitions or 0
-                )
             return "committed"
         return "duplicate" if admission is Admission.DUPLICATE else "superseded"
+
+    def _count(self, member: Member, message: Push) -> Admission:
+        ledger = self._state.ledger
+        place = message.epoch, member.partition
+        admission = ledger.admit(*place, member.task, message.sequence, message.steps)
+        if admission is _COMMIT:
+            ledger.keep_digest(*place, message.digest, message.steps)
+        return admission
 
     def commit(
         self, member: Member, message: Push, merge: Callable[[Settings, int], int | None]
@@ -113,7 +122,7 @@ class Reports:
         """
         check_report(member, message)
         state = self._state
-        with state.lock:
+        with state.lock.unchanged():
             if state.gate.held or not state.membership.is_current(member):
                 return None
             version = message.settings_version
@@ -157,7 +166,7 @@ class Reports:
         bounded : bool
             Whether the sync mode bounds how far workers may be apart.
         """
-        with self._state.lock:
+        with self._state.lock.unchanged():
             reply = self._decide(member, message, status, merging, version)
             return reply, self.bounded
 

@@ -11,6 +11,7 @@ from ..blocks.block import Columns
 from ..errors import RemoteProtocolError, SessionClosed, TransportError
 from ..transport.auth import Secret
 from ..transport.base import Address, BytesLike, Endpoint
+from ..transport.fast_path import Peer
 from ..transport.listener import TcpListener
 from ..wire.messages import (
     Answer,
@@ -30,7 +31,7 @@ from ..wire.messages import (
     Suspect,
 )
 from .coordinator import Coordinator
-from .exchange import WorkerExchange
+from .exchange import FastExchange, WorkerExchange
 from .membership import Member
 from .services import ServiceHandler, Services
 
@@ -147,6 +148,7 @@ class WorkerHandler:
         self._run: Coordinator | None = None
         self._member: Member | None = None
         self._exchange: WorkerExchange | None = None
+        self._fast: FastExchange | None = None
         self._columns: Columns | None = None
         self._released = False
 
@@ -162,6 +164,11 @@ class WorkerHandler:
             return True
         run, member = self._run, self._member
         return run is not None and member is not None and run.state.trains(member)
+
+    def arm(self, peer: Peer) -> None:
+        """See `FastHandler.arm`."""
+        if self._fast is not None and self._member is not None:
+            self._fast.arm(self._member, peer)
 
     def _release(self) -> None:
         """Free the memory of a worker that has left, or whose place others have taken twice."""
@@ -230,6 +237,7 @@ class WorkerHandler:
         self._member, joined = run.requests.join(message, exchange.shared, self._release)
         exchange.open()
         self._run, self._exchange = run, exchange
+        self._fast = exchange if isinstance(exchange, FastExchange) else None
         if self._released:
             self._release()
         return joined, None

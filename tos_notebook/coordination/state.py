@@ -25,6 +25,7 @@ from .job_span import DataLayout, JobSpan
 from .ledger import Ledger
 from .membership import Member, Membership
 from .merge_gate import MergeGate
+from .run_lock import RunLock
 from .settings import Settings
 from .settings_log import SettingsLog
 from .timeouts import Timeouts
@@ -166,8 +167,9 @@ class ControlState:
         self.steering = threading.Lock()
         # Reentrant, so that each small helper can take it for itself. No thread
         # waits for parameters while it holds this: a user's combiner may keep them for long.
-        self.lock = threading.RLock()
-        self.changed = threading.Condition(self.lock)
+        self.lock = RunLock()
+        # Python's own hints know no other locks than its own.
+        self.changed = threading.Condition(self.lock)  # type: ignore[arg-type]
         self.gate = MergeGate(self.changed)
 
     @property
@@ -291,6 +293,7 @@ class ControlState:
 
     def leave(self, member: Member) -> None:
         """Expect nothing more of a worker; no other worker and no command waits for it."""
+        self.lock.changed = True
         self.membership.leave(member)
         self.acknowledgements.report_pause()
         self.acknowledgements.report_changes()
@@ -307,10 +310,10 @@ class ControlState:
         self.settings_log.use(version)
         self.acknowledgements.report_changes()
 
-    def tick(self, member: Member) -> None:
-        """Note that a worker has reached a milestone, under the settings that it has now."""
-        member.clock += 1
-        self.chaos.tick(member.partition, member.settings_version)
+    def tick(self, member: Member, milestones: int = 1) -> None:
+        """Note that a worker has reached milestones, under the settings that it has now."""
+        member.clock += milestones
+        self.chaos.tick(member.partition, member.settings_version, milestones)
 
     def change_settings(self, command: str, detail: str, **changes: Any) -> None:
         """Add a version of the settings; report it once every active worker has pushed under it.

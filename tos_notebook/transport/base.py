@@ -15,8 +15,9 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from ..common.arrays import Buffer
 from ..errors import LocalProtocolError
 from ..wire.frames import Header
-from ..wire.messages import Answer, Request
+from ..wire.messages import Answer, Reply, Request
 from ..wire.whole import Whole
+from .fast_path import Peer
 
 BytesLike = memoryview | bytearray | bytes | Buffer
 
@@ -195,6 +196,21 @@ class Handler(Protocol):
         ...
 
 
+@runtime_checkable
+class FastHandler(Handler, Protocol):
+    """A handler whose pushes may take the fast path."""
+
+    def arm(self, peer: Peer) -> None:
+        """Let its next pushes take the fast path, if they may.
+
+        Parameters
+        ----------
+        peer : Peer
+            The connection's, which has just been answered.
+        """
+        ...
+
+
 HandlerFactory = Callable[[str], Handler]
 """Makes the handler of a new connection, given its peer's name."""
 
@@ -318,8 +334,40 @@ class Channel(Protocol):
 
 
 @runtime_checkable
+class ReplyChannel(Channel, Protocol):
+    """A channel that receives the usual answer to a push in one step."""
+
+    def receive_reply(self, sequence: int, target: memoryview | None) -> Reply | None:
+        """Wait for the answer to a push, and receive it if it is plain, with its parameters.
+
+        Parameters
+        ----------
+        sequence : int
+            The push's number.
+        target : memoryview of bytes, or None
+            Where parameters go, if some are to come.
+
+        Returns
+        -------
+        Reply or None
+            None for anything else: `receive_head` is to be called next.
+
+        Raises
+        ------
+        RemoteProtocolError
+            It has a status or a directive that there is not.
+        """
+        ...
+
+
+@runtime_checkable
 class Watched(Channel, Protocol):
     """A channel that one thread can watch together with others."""
+
+    @property
+    def fast(self) -> Peer | None:
+        """What may take the fast path for it; None if it has none."""
+        ...
 
     def fileno(self) -> int:
         """Return the file descriptor that becomes readable when a frame comes."""
@@ -357,7 +405,7 @@ def byte_view(buffer: BytesLike | None, writable: bool = False) -> memoryview | 
         view = memoryview(buffer)  # type: ignore[arg-type]
         if not view.nbytes:
             return None
-        flat = view.cast("B")
+        flat = view if view.ndim == 1 and view.format == "B" and view.contiguous else view.cast("B")
     except (TypeError, ValueError) as error:
         raise LocalProtocolError(
             f"Expected a C-contiguous buffer, got {type(buffer).__name__}: {error}. "

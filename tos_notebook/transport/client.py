@@ -10,9 +10,9 @@ from ..common.arrays import aligned_empty
 from ..errors import ConnectionClosed, LocalProtocolError, RemoteProtocolError, TransportError
 from ..wire.bodies import decode_body
 from ..wire.frames import Header, encode_head
-from ..wire.messages import Answer, Goodbye, Message, Refused, Request
+from ..wire.messages import Answer, Goodbye, Message, Push, Refused, Request
 from ..wire.refusals import error_of
-from .base import BytesLike, Channel, byte_view
+from .base import BytesLike, Channel, ReplyChannel, byte_view
 
 MAX_PAYLOAD = 1 << 32
 """Bytes. What an answer may make a worker allocate, unless told otherwise."""
@@ -31,6 +31,7 @@ class ChannelConnection:
 
     def __init__(self, channel: Channel, max_payload: int = MAX_PAYLOAD) -> None:
         self._channel = channel
+        self._replies = channel if isinstance(channel, ReplyChannel) else None
         self._max_payload = max_payload
         self._sequence = 0
         self._closed = False
@@ -105,6 +106,10 @@ class ChannelConnection:
             self._channel.send(head, payload)
             if meanwhile is not None:
                 meanwhile()
+            if self._replies is not None and isinstance(message, Push):
+                reply = self._replies.receive_reply(sequence, target)
+                if reply is not None:
+                    return reply, target
             header, body = self._channel.receive_head()
             answer = self._check(header, decode_body(header.kind, body), sequence)
             return answer, self._receive(header.payload, target)

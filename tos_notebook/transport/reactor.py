@@ -8,23 +8,24 @@ here, and waits until something comes that is not whole, or may take long.
 from __future__ import annotations
 
 import logging
-import selectors
-import socket
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 
 from .base import Watched
+from .poller import new_poller
 
 log = logging.getLogger(__name__)
 
 THREAD_NAME = "tos-server-reactor"
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Visit:
     """A connection whose own thread waits."""
 
+    channel: Watched
     serve: Callable[[], bool]
     over: threading.Event = field(default_factory=threading.Event)
     error: Exception | None = None
@@ -44,14 +45,14 @@ class Reactor:
         The caller leaves the channel alone meanwhile. `serve` serves what has come if that is
         small, and returns whether to continue here. What it raises, the caller gets.
         """
-        visit = _Visit(serve)
+        visit = _Visit(channel, serve)
         with self._lock:
             if self._closed:
                 return
             if self._loop is None:
                 self._loop = _Loop()
                 self._loop.start()
-            if not self._loop.enter(channel, visit):
+            if not self._loop.enter(visit):
                 return
         # A channel that is shut down wakes the reactor, which finds nothing whole there.
         visit.over.wait()
@@ -64,30 +65,30 @@ class Reactor:
             self._closed = True
             if self._loop is None:
                 return []
-            self._loop.waker.close()
+            self._loop.poller.wake()
             return [self._loop]
 
 
 class _Loop(threading.Thread):
     def __init__(self) -> None:
         super().__init__(name=THREAD_NAME, daemon=True)
-        self._selector = selectors.DefaultSelector()
-        self.waker, self._wakened = socket.socketpair()
-        self._selector.register(self._wakened, selectors.EVENT_READ)
+        self.poller = new_poller()
+        self._visits: set[_Visit] = set()
         self._lock = threading.Lock()
         self._over = False
 
-    def enter(self, channel: Watched, visit: _Visit) -> bool:
+    def enter(self, visit: _Visit) -> bool:
         """Serve one more from now on; return False if it has ended."""
         with self._lock:
             if not self._over:
-                self._selector.register(channel, selectors.EVENT_READ, visit)
+                self.poller.register(visit.channel, visit)
+                self._visits.add(visit)
             return not self._over
 
     def run(self) -> None:
-        with self._wakened, self._selector:
+        with closing(self.poller):
             try:
-                while all(self._turn(key) for key, _ in self._selector.select()):
+                while all(self._turn(visit) for visit in self.poller.wait()):
                     pass
             except Exception:
                 log.exception("The server's reactor has ended; connections serve themselves")
@@ -95,12 +96,11 @@ class _Loop(threading.Thread):
                 # Whatever has ended it: no thread waits for it any more.
                 with self._lock:
                     self._over = True
-                    for key in list(self._selector.get_map().values()):
-                        self._leave(key)
+                    for visit in list(self._visits):
+                        self._leave(visit)
 
-    def _turn(self, key: selectors.SelectorKey) -> bool:
+    def _turn(self, visit: _Visit | None) -> bool:
         """Serve one that has something; return False for what ends it all."""
-        visit = key.data
         if visit is None:
             return False
         try:
@@ -108,10 +108,12 @@ class _Loop(threading.Thread):
                 return True
         except Exception as error:
             visit.error = error
-        self._leave(key)
+        self._leave(visit)
         return True
 
-    def _leave(self, key: selectors.SelectorKey) -> None:
-        self._selector.unregister(key.fileobj)
-        if key.data is not None:
-            key.data.over.set()
+    def _leave(self, visit: _Visit) -> None:
+        self._visits.discard(visit)
+        try:
+            self.poller.unregister(visit.channel)
+        finally:
+            visit.over.set()

@@ -16,7 +16,7 @@ from ..wire.frames import Header, encode_head
 from ..wire.messages import Goodbye, Message, Request
 from ..wire.refusals import refusal_of
 from ..wire.whole import AT_ONCE
-from .base import Channel, Handler, HandlerFactory, Watched, byte_view
+from .base import Channel, FastHandler, Handler, HandlerFactory, Watched, byte_view
 from .reactor import Reactor
 
 log = logging.getLogger(__name__)
@@ -35,11 +35,12 @@ def serve(channel: Channel, handler: Handler, reactor: Reactor) -> None:
     error: Exception | None = None
     steady = 0
     watched = channel if isinstance(channel, Watched) else None
+    fast = handler if isinstance(handler, FastHandler) else None
     try:
         while not isinstance(message := _serve_one(channel, handler), Goodbye):
             steady = steady + 1 if isinstance(message, AT_ONCE) else 0
             if watched is not None and steady >= STEADY and handler.brief:
-                reactor.attend(watched, partial(_serve_brief, watched, handler))
+                reactor.attend(watched, partial(_serve_brief, watched, handler, fast))
                 steady = 0
     except TosError as problem:
         error = problem
@@ -50,7 +51,7 @@ def serve(channel: Channel, handler: Handler, reactor: Reactor) -> None:
         handler.closed(error)
 
 
-def _serve_brief(channel: Watched, handler: Handler) -> bool:
+def _serve_brief(channel: Watched, handler: Handler, fast: FastHandler | None) -> bool:
     """Serve what has come as a whole; return whether the next may be served so, too."""
     whole = channel.look()
     if whole is None:
@@ -65,7 +66,11 @@ def _serve_brief(channel: Watched, handler: Handler) -> bool:
         target[:] = payload
     _answer(channel, handler, sequence, message, target)
     # A peer that reads slowly holds up its own thread, and no other's.
-    return handler.brief and not channel.owes
+    if channel.owes or not handler.brief:
+        return False
+    if fast is not None and (peer := channel.fast) is not None:
+        fast.arm(peer)
+    return True
 
 
 def _serve_one(channel: Channel, handler: Handler) -> _Incoming:

@@ -15,6 +15,7 @@ from ..errors import ConnectionClosed, ConnectTimeout, RemoteProtocolError
 from ..wire.frames import HEADER_SIZE, Header, decode_header
 from ..wire.whole import Whole, read_whole
 from .auth import Handshake
+from .fast_path import Peer
 from .secured import SecuredSocket
 
 log = logging.getLogger(__name__)
@@ -74,6 +75,8 @@ class SocketChannel(ABC, Generic[Wire]):
         self._rest = self._chunk[:0]
         # Bytes of the next frame in the chunk, if a thread has looked.
         self._had = 0
+        # Seconds that were waited for the next frame so far.
+        self._waited = 0.0
         # Whether the next frame is the answer to one that was looked at: it does not wait.
         self._hurried = False
         # What of that answer, as the kernel gets it, the peer had no room for.
@@ -174,6 +177,11 @@ class SocketChannel(ABC, Generic[Wire]):
         """Whether a part of the last answer is still to be sent."""
         return bool(self._unsent)
 
+    @property
+    def fast(self) -> Peer | None:
+        """See `Watched.fast`: what is encrypted takes no fast path."""
+        return None
+
     def fileno(self) -> int:
         """Return the socket's file descriptor."""
         return self._sock.fileno()
@@ -181,7 +189,7 @@ class SocketChannel(ABC, Generic[Wire]):
     def look(self) -> Whole | None:
         """Take what has come, without waiting; return a whole frame that is answered at once."""
         try:
-            got = self._take_now(self._chunk)
+            got = self._had or self._take_now(self._chunk)
         except OSError:
             # What is wrong, `receive_head` will find as well.
             return None
@@ -279,14 +287,13 @@ class SocketChannel(ABC, Generic[Wire]):
         if self._had:
             got, self._had = self._had, 0
             return got
-        waited = 0.0
-        while True:
+        waited, self._waited = self._waited, 0.0
+        while not waited or waited < self._patience:
             try:
                 return self._receive(target)
             except ConnectTimeout:
                 waited += self._timeout
-                if waited >= self._patience:
-                    raise
+        raise self._late("send")
 
     def _fill(self, target: memoryview, got: int, nbytes: int) -> int:
         got += self._receive(target[got:nbytes], whole=True)

@@ -12,12 +12,14 @@ one connection; an answer repeats its request's number.
 from __future__ import annotations
 
 import struct
+from contextlib import suppress
+from functools import lru_cache
 from typing import NamedTuple
 
 from ..errors import LocalProtocolError, ProtocolError, RemoteProtocolError, VersionMismatch
 from .bodies import encode_body
-from .messages import KINDS, Message, Reply
-from .packed import REPLY, reply_numbers
+from .messages import KINDS, Message, Push, Reply
+from .packed import REPLY, push_numbers, push_struct, reply_numbers
 
 MAGIC = b"TOSN"
 VERSION = 1
@@ -28,7 +30,15 @@ HEADER = struct.Struct(">4sBBHIIQ")
 HEADER_SIZE = HEADER.size
 
 _PLAIN_REPLY = struct.Struct(HEADER.format + REPLY.format.removeprefix(">"))
+_PUSH = next(kind for kind, message in KINDS.items() if message is Push)
 _REPLY = next(kind for kind, message in KINDS.items() if message is Reply)
+REPLY_BEGINS = HEADER.pack(MAGIC, VERSION, _REPLY, 0, 0, 0, 0)[:8]
+"""What a reply's frame begins with, up to the request's number."""
+
+
+@lru_cache(maxsize=64)
+def _plain_push(metrics: int) -> struct.Struct:
+    return struct.Struct(HEADER.format + push_struct(metrics).format.removeprefix(">"))
 
 
 class Header(NamedTuple):
@@ -122,13 +132,14 @@ def encode_head(message: Message, sequence: int, payload: int) -> bytes:
     LocalProtocolError
         The message cannot be encoded, or is too long.
     """
-    if type(message) is Reply and message.settings is None:
-        # Nearly all answers: header and body in one step.
-        begin = MAGIC, VERSION, _REPLY, 0, sequence, REPLY.size, payload
-        try:
+    # Nearly all frames: header and body in one step. What does not fit is complained of below.
+    with suppress(struct.error, KeyError, TypeError):
+        if type(message) is Push:
+            packed = _plain_push(len(message.metrics))
+            begin = MAGIC, VERSION, _PUSH, 0, sequence, packed.size - HEADER_SIZE, payload
+            return packed.pack(*begin, *push_numbers(message))
+        if type(message) is Reply and message.settings is None:
+            begin = MAGIC, VERSION, _REPLY, 0, sequence, REPLY.size, payload
             return _PLAIN_REPLY.pack(*begin, *reply_numbers(message), 0)
-        except (struct.error, KeyError):
-            # What does not fit is complained of below.
-            pass
     kind, body = encode_body(message)
     return encode_header(kind, sequence, len(body), payload) + body

@@ -63,8 +63,12 @@ _DIRECTIVE = {directive: number for number, directive in enumerate(DIRECTIVES)}
 
 def encode_push(push: Push) -> bytes:
     """Pack a push; raise struct.error if a number is none or does not fit."""
-    count = len(push.metrics)
-    return _with_metrics(count).pack(*push[:_SCALARS], push.digest, count, *push.metrics)
+    return push_struct(len(push.metrics)).pack(*push_numbers(push))
+
+
+def push_numbers(push: Push) -> tuple[Any, ...]:
+    """Return what a push packs."""
+    return *push[:_SCALARS], push.digest, len(push.metrics), *push.metrics
 
 
 def decode_push(body: bytes) -> Push:
@@ -78,7 +82,7 @@ def decode_push(body: bytes) -> Push:
     count, rest = divmod(len(body) - _PUSH.size, 8)
     if count < 0 or rest:
         raise _length("Push", len(body))
-    values = _with_metrics(count).unpack(body)
+    values = push_struct(count).unpack(body)
     digest, told = values[_SCALARS : _SCALARS + 2]
     if told != count or count > MOST_METRICS:
         raise _length("Push", len(body))
@@ -111,18 +115,30 @@ def decode_reply(body: bytes) -> Reply:
     version, settings_version, status, directive, length = REPLY.unpack_from(body)
     if len(body) != REPLY.size + length:
         raise _length("Reply", len(body))
+    reply = plain_reply(version, settings_version, status, directive)
+    return reply._replace(settings=_settings(body[REPLY.size :])) if length else reply
+
+
+def plain_reply(version: int, settings_version: int, status: int, directive: int) -> Reply:
+    """Return a reply without settings, of the numbers that it packs.
+
+    Raises
+    ------
+    RemoteProtocolError
+        A number does not fit.
+    """
     if status >= len(STATUSES) or directive >= len(DIRECTIVES):
         raise RemoteProtocolError(
             f"Reply: expected a status below {len(STATUSES)} and a directive below "
             f"{len(DIRECTIVES)}, got {status} and {directive}."
         )
     _REPLY_SPANS.check((version, settings_version))
-    settings = _settings(body[REPLY.size :]) if length else None
-    return Reply(version, settings_version, STATUSES[status], DIRECTIVES[directive], settings)
+    return Reply(version, settings_version, STATUSES[status], DIRECTIVES[directive], None)
 
 
 @lru_cache(maxsize=64)
-def _with_metrics(count: int) -> Struct:
+def push_struct(count: int) -> Struct:
+    """Return how a push is packed that has so many metrics."""
     return Struct(f"{_PUSH.format}{count}d")
 
 

@@ -19,7 +19,7 @@ AT_ONCE = (Push, Finish, Collect)
 
 _AT_ONCE_KINDS = {kind for kind, message in KINDS.items() if message in AT_ONCE}
 _PUSH = next(kind for kind, message in KINDS.items() if message is Push)
-_BEGINS = encode_header(_PUSH, 0, 0, 0)[:8]
+PUSH_BEGINS = encode_header(_PUSH, 0, 0, 0)[:8]
 """What a push's frame begins with, up to the request's number."""
 
 _new = tuple.__new__
@@ -49,7 +49,7 @@ def read_whole(data: memoryview, got: int) -> Whole | None:
         that are answered at once.
     """
     if native.extension is not None:
-        found = native.extension.read_push(data, got, _BEGINS, PUSH_SPANS.high)
+        found = native.extension.read_push(data, got, PUSH_BEGINS, PUSH_SPANS.high)
         if found is not None:
             sequence, start, values = found
             return Whole(sequence, _new(Push, values), data[start:got])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import selectors
 import socket
 import threading
 from collections.abc import Iterator
@@ -17,6 +16,8 @@ from tests.unit.transport.peers import PUSH, Server, read
 from tests.unit.worker.support import until
 from tos_notebook.common import native
 from tos_notebook.errors import ConnectionClosed, RemoteProtocolError
+from tos_notebook.transport import reactor
+from tos_notebook.transport.poller import new_poller
 from tos_notebook.transport.reactor import THREAD_NAME, Reactor
 from tos_notebook.transport.server import STEADY
 from tos_notebook.wire.frames import HEADER_SIZE, decode_header, encode_head
@@ -223,14 +224,20 @@ def test_connections_outlive_a_reactor_that_fails(
     """Those that it watches, and those that would be left to it later."""
     full = threading.Event()
 
-    class Fragile(selectors.DefaultSelector):
-        def select(self, timeout: float | None = None) -> Any:
+    def fragile() -> Any:
+        made = new_poller()
+        wait = made.wait
+
+        def wait_or_fail() -> Any:
             if full.is_set():
                 raise MemoryError("full")
-            return super().select(timeout)
+            return wait()
 
-    # The gate has its own by now; the reactor's comes with the first that is left to it.
-    monkeypatch.setattr(selectors, "DefaultSelector", Fragile)
+        monkeypatch.setattr(made, "wait", wait_or_fail)
+        return made
+
+    # It comes with the first connection that is left to the reactor.
+    monkeypatch.setattr(reactor, "new_poller", fragile)
     watched, later = served.connect(), served.connect()
     push(watched, STEADY + 1)
     full.set()

@@ -13,6 +13,7 @@ from ...coordination.membership import Member, Traffic
 from ...coordination.reports import Reports, check_range
 from ...coordination.requests import WorkerRequests
 from ...errors import CombinerError, NonFiniteUpdate, SessionClosed, TosError
+from ...transport.fast_path import Peer
 from ...wire.messages import Directive, Poll, Proceed, Push, Reply
 from ..base import NonFinite
 from ..ps.non_finite import find_non_finite
@@ -78,6 +79,9 @@ class Reduction:
         if reply.directive is Directive.WAIT:
             return reply
         return reply._replace(version=self._parameters.read(update)[1])
+
+    def arm(self, member: Member, peer: Peer, update: Buffer, apart: bool) -> None:
+        """See `Merger.arm`: a push that waits for others takes no fast path."""
 
     def _enter(self, member: Member, message: Push, brought: Any) -> Reply:
         """Wait a while for the others of a step; a reply without it has the version before."""

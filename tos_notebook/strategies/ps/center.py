@@ -25,6 +25,7 @@ from ...common.arrays import Array, Buffer
 from ...errors import CheckpointError, CombinerError, NonFiniteUpdate, RemoteProtocolError
 from ...layout import Layout
 from ...persist.values import encode
+from ...transport.fast_path import NoPath, Path, new_path
 from .non_finite import find_non_finite, look
 from .push import Copied, Merge, Push
 from .rules import Bound, bind, merged_in_part, prepare, put_back, strict
@@ -68,11 +69,14 @@ class Center:
         self.layout = layout
         self.stripe_bytes = as_lengths(stripe_bytes).dense
         self._patience = patience
-        # Changed under both the gate's lock and the first stripe's; either will do to read it.
-        self._version = 0
         self._torn: str | None = None
         self._gate = threading.Lock()
         self._center = layout.allocate()
+        long = layout.tables or layout.nbytes > STRIPE_BYTES
+        self.path = None if long else new_path(self._center)
+        # Has the version, which changes under both the gate's lock and the first stripe's, or on
+        # the fast path, while neither is held: either will do to read it.
+        self._counted: Path | NoPath = self.path or NoPath()
         self._tensors = layout.tensors(self._center)
         self._stripes = tuple(cut(layout, self._center, as_lengths(stripe_bytes)))
         self._bound = self._bind(combiner)
@@ -82,7 +86,12 @@ class Center:
     @property
     def version(self) -> int:
         """Count of committed pushes."""
-        return self._version
+        return self._counted.version
+
+    def open_path(self) -> Path | None:
+        """Return the fast path, set to merge as the combiner does; None if it cannot."""
+        parts = self._bound.parts
+        return self.path if self.path is not None and parts and self.path.use(parts) else None
 
     @property
     def combiner(self) -> Combiner:
@@ -135,12 +144,14 @@ class Center:
             return False
         # The gate is held: the combiner stays as it is.
         if self._bound.at_once and seize(self._stripes):
+            self._counted.hold()
             return True
         self._gate.release()
         return False
 
     def release(self) -> None:
         """Give back what was seized."""
+        self._counted.release()
         for stripe in self._stripes:
             stripe.lock.release()
         self._gate.release()
@@ -149,7 +160,7 @@ class Center:
         """Merge a finite update while the center is seized; see `merge`."""
         vectors = vectors_of(self.layout, update)
         bound, info = self._ticket(push)
-        self._version += 1
+        self._count()
         try:
             for stripe, rule in zip(self._stripes, bound.stripes, strict=True):
                 strict.run(rule.merge, stripe.center, stripe.of(vectors), info)
@@ -178,7 +189,7 @@ class Center:
         vectors = vectors_of(self.layout, buffer)
         first = self._stripes[0]
         with self._enter(first.lock, patience) as chain:
-            version = self._version
+            version = self.version
             first.of(vectors)[...] = first.center
             for stripe in self._stripes[1:]:
                 chain.advance(stripe.lock)
@@ -240,7 +251,7 @@ class Center:
         vectors, arrays = vectors_of(self.layout, buffer), list[Array]()
         with self._enter() as chain:
             entered()
-            version, bound = self._version, self._bound
+            version, bound = self.version, self._bound
             where = f"Combiner {bound.combiner.name}"
             # Before the first stripe: a rule for whole parameters is free as long as the gate is.
             tensors = [[n, encode(rule, arrays, where)] for n, rule in bound.tensors.items()]
@@ -275,7 +286,7 @@ class Center:
             ) from error
         self._bound = self._by_pushes[bound.combiner.pushes] = bound
         self.load(copied.center)
-        self._version = version
+        self._counted.version = version
 
     @property
     def center(self) -> Buffer:
@@ -292,7 +303,7 @@ class Center:
 
     def go_on(self, version: int, torn: str | None) -> None:
         """Count on from a version, before the first push: another strategy has trained so far."""
-        self._version, self._torn = version, torn
+        self._counted.version, self._torn = version, torn
 
     def swap(self, combiner: Combiner, entered: Callable[[], object] = lambda: None) -> None:
         """Use another combiner from the next push on.
@@ -316,25 +327,29 @@ class Center:
         with self._enter():
             entered()
             self._bound = self._by_pushes[combiner.pushes] = bound
+            self._counted.forget()
 
     def _bind(self, combiner: Combiner) -> Bound:
         return bind(combiner, self.layout, self._stripes, self._tensors)
 
     def _enter(self, first: threading.Lock | None = None, patience: float | None = None) -> Chain:
         patience = self._patience if patience is None else patience
-        return Chain(first or self._gate, patience, self._name)
+        return Chain(first or self._gate, patience, self._name, self._counted)
 
     def _name(self) -> str:
         return self._bound.combiner.name
 
     def _count(self) -> None:
-        self._version += 1
+        self._counted.version += 1
 
     def _ticket(self, push: Push) -> tuple[Bound, PushInfo]:
-        staleness = self._version - push.base_version
+        if self._counted.raised:
+            raise self._spoil(self._bound, FloatingPointError("overflow encountered in add"))
+        version = self.version
+        staleness = version - push.base_version
         if staleness < 0:
             raise RemoteProtocolError(
-                f"Worker {push.worker}: expected a base version of at most {self._version}, "
+                f"Worker {push.worker}: expected a base version of at most {version}, "
                 f"got {push.base_version}."
             )
         bound = self._by_pushes.get(push.pushes or self._bound.combiner.pushes)
@@ -344,7 +359,7 @@ class Center:
                 f"{self.combiner.pushes!r} for combiner {self.combiner.name}."
             )
         return bound, PushInfo(
-            push.worker, staleness, push.steps, push.samples, push.workers, self._version
+            push.worker, staleness, push.steps, push.samples, push.workers, version
         )
 
     def _merge_striped(
@@ -363,7 +378,7 @@ class Center:
         try:
             strict.run(merge, *arguments)
         except BaseException as error:
-            if self._version == info.pushes:
+            if self.version == info.pushes:
                 # The first stripe was not free: nothing has begun.
                 raise
             raise self._spoil(bound, error) from error

@@ -12,6 +12,7 @@ from ...coordination.reports import Reports, check_range
 from ...coordination.requests import WorkerRequests
 from ...coordination.settings import Settings
 from ...errors import CombinerError, NonFiniteUpdate, TosError
+from ...transport.fast_path import Peer
 from ...wire.messages import Directive, Poll, Proceed, Push, Reply, Status
 from ..base import NonFinite
 from . import push as ps
@@ -46,6 +47,8 @@ class Merging:
         self._reports = reports
         self._requests = requests
         self._non_finite = non_finite
+        if center.path is not None:
+            reports.fast.follow(center.path, center.layout.nbytes, center.tear)
 
     def push(
         self,
@@ -88,6 +91,17 @@ class Merging:
             return reply
         refuse = partial(self._refuse, member, message, problem)
         return self._conclude(member, message, update, "committed", refuse)
+
+    def arm(self, member: Member, peer: Peer, update: Buffer, apart: bool) -> None:
+        """See `Merger.arm`."""
+        if not self._center.seize():
+            return
+        try:
+            path = self._center.open_path()
+            if path is not None:
+                self._reports.fast.arm(member, partial(peer.arm, path, member, update, apart))
+        finally:
+            self._center.release()
 
     def _push(
         self, member: Member, message: Push, update: Buffer, traffic: tuple[int, int]

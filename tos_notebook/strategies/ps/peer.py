@@ -11,6 +11,7 @@ from ...coordination.settings import Settings
 from ...errors import RemoteProtocolError, SessionClosed
 from ...layout import Layout
 from ...transport.base import BytesLike
+from ...transport.fast_path import Peer
 from ...wire.messages import Answer, Awaiting, Directive, Poll, Proceed, Push, Ready, Reply
 from .peer_replica import PeerReplica
 
@@ -45,6 +46,20 @@ class Merger(Protocol):
         ------
         RemoteProtocolError
             The push contradicts itself, or what was committed before; nothing was changed.
+        """
+
+    def arm(self, member: Member, peer: Peer, update: Buffer, apart: bool) -> None:
+        """Let a worker's next pushes take the fast path, if they may.
+
+        Parameters
+        ----------
+        member : Member
+        peer : Peer
+            The connection's.
+        update : ndarray, shape (layout.nbytes,), uint8
+            Where its updates lie.
+        apart : bool
+            Whether they come by the connection, and do not lie there already.
         """
 
     def poll(self, member: Member, message: Poll, center: Buffer, owed: bool) -> Proceed:
@@ -135,6 +150,12 @@ class PeerExchange:
         self._owing = reply.directive is _WAIT and not self._merging.keeps_own
         nothing = self._owing or reply.status == "superseded"
         return reply, None if nothing else replica.reply(reply.version)
+
+    def arm(self, member: Member, peer: Peer) -> None:
+        """See `FastExchange.arm`."""
+        replica = self._replica
+        if replica is not None and replica.plain and not self._owing:
+            self._merging.arm(member, peer, replica.buffer, not replica.shared)
 
     def poll(self, member: Member, message: Poll) -> tuple[Answer, BytesLike | None]:
         """See `WorkerExchange.poll`."""

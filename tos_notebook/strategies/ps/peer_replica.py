@@ -55,6 +55,11 @@ class PeerReplica:
         self._change(codecs)
         self.brief = self._is_brief()
 
+    @property
+    def plain(self) -> bool:
+        """Whether updates and replies are not encoded."""
+        return self._coding is None and self._codecs is not None
+
     def _is_brief(self) -> bool:
         moved = self._coding is None and self.shared
         return self._layout.nbytes <= (STRIPE_BYTES if moved else BRIEF_BYTES)

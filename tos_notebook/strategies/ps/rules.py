@@ -15,6 +15,8 @@ from ...common.arrays import Array
 from ...errors import CombinerError
 from ...layout import Layout
 from ...persist.values import decode, revive
+from ...transport.fast_path import BY_ONE, BY_STALENESS, BY_STEPS
+from ...transport.fast_path import Part as FastPart
 from .push import Copied
 from .stripes import STRIPE_BYTES, Stripe
 
@@ -32,6 +34,8 @@ class Bound(NamedTuple):
     """One for each parameter, if it is not."""
     at_once: bool = False
     """Whether it is one of ours that takes a single short pass over all parameters."""
+    parts: tuple[FastPart, ...] = ()
+    """The same for the fast path; empty if it has no such rule."""
 
 
 def bind(
@@ -51,7 +55,9 @@ def bind(
                 type(combiner) in _SHORT and sum(s.center.nbytes for s in stripes) <= STRIPE_BYTES
             )
             begun = [rules[s.trained].begin(s.center) for s in stripes]
-            return Bound(combiner, begun, {}, short)
+            parts = [_part(s, rules[s.trained]) for s in stripes] if short else []
+            fast = () if None in parts else tuple(part for part in parts if part is not None)
+            return Bound(combiner, begun, {}, short, fast)
         pairs = zip(layout.specs, tensors.values(), strict=True)
         own = {spec.name: rules[spec.trained].begin(t.reshape(-1)) for spec, t in pairs}
         return Bound(combiner, [], own)
@@ -59,6 +65,19 @@ def bind(
         raise CombinerError(
             f"Combiner {combiner.name} could not begin: {type(error).__name__}: {error}."
         ) from error
+
+
+def _part(stripe: Stripe, rule: Combiner) -> FastPart | None:
+    """Return what the fast path does with a stripe; None if it cannot."""
+    kind, size = stripe.center.dtype, stripe.center.nbytes
+    if kind not in (np.float32, np.float64):
+        return None
+    at = stripe.first, size, bool(kind.itemsize == 8)
+    if type(rule) is Downpour:
+        return FastPart(*at, BY_ONE)
+    if type(rule) is ADAG:
+        return FastPart(*at, BY_STEPS)
+    return FastPart(*at, BY_STALENESS, rule.exponent) if type(rule) is DynSGD else None
 
 
 def put_back(bound: Bound, copied: Copied, nbytes: int) -> None:

@@ -15,6 +15,7 @@ import numpy as np
 from ...common.arrays import ALIGNMENT, Array, Buffer
 from ...errors import LocalProtocolError, WaitTimeout
 from ...layout import Layout, Segment
+from ...transport.fast_path import NO_PATH, NoPath, Path
 from .rows.stamps import Stamps
 
 STRIPE_BYTES = 1 << 20
@@ -58,6 +59,8 @@ class Stripe:
     span: slice
     lock: threading.Lock
     trained: bool
+    first: int
+    """Its first byte in the center."""
     stamps: Stamps | None = None
     """Of the rows, if it is a part of a table."""
 
@@ -112,25 +115,36 @@ def cut(layout: Layout, center: Buffer, lengths: Lengths) -> Iterator[Stripe]:
         if segment.table is not None:
             width = segment.table[1]
             stamps = Stamps(number - dense, start // width, (stop - start) // width)
-        yield Stripe(vectors[number][span], number, span, threading.Lock(), segment.trained, stamps)
+        part, lock = vectors[number][span], threading.Lock()
+        first = segment.offset + start * part.itemsize
+        yield Stripe(part, number, span, lock, segment.trained, first, stamps)
 
 
 class Chain:
     """Locks taken in one order, each before the last one is released: no push overtakes.
 
-    Mostly each is free, and is taken without a further call.
+    Mostly each is free, and is taken without a further call. Pushes on the fast path, which take
+    none of them, are kept out.
     """
 
-    __slots__ = ("_held", "_name", "_patience")
+    __slots__ = ("_held", "_name", "_path", "_patience")
 
-    def __init__(self, first: threading.Lock, patience: float, name: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        first: threading.Lock,
+        patience: float,
+        name: Callable[[], str],
+        path: Path | NoPath = NO_PATH,
+    ) -> None:
         self._held = first
+        self._path = path
         self._patience = patience
         self._name = name
 
     def __enter__(self) -> Chain:
         if not self._held.acquire(False):
             take(self._held, self._patience, self._name)
+        self._path.hold()
         return self
 
     def advance(self, lock: threading.Lock, between: Callable[[], object] | None = None) -> None:
@@ -148,6 +162,7 @@ class Chain:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._path.release()
         self._held.release()
 
 

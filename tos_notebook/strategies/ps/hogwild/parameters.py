@@ -6,9 +6,12 @@ import threading
 import weakref
 from collections.abc import Callable
 
+import numpy as np
+
 from ....common.arrays import Buffer
 from ....errors import CheckpointError, ConfigError, NonFiniteUpdate
 from ....layout import Layout
+from ....transport.fast_path import NoPath, Path, new_path
 from ....transport.shared import Segment
 from ..non_finite import find_non_finite
 from ..push import Copied
@@ -34,7 +37,9 @@ class SharedParameters:
     def __init__(self, layout: Layout, initial: Buffer) -> None:
         self.layout = layout
         self.torn: str | None = None
-        self._version = 0
+        # Without parameters: the fast path only counts.
+        self.path = new_path(np.empty(0, np.uint8))
+        self._counted: Path | NoPath = self.path or NoPath()
         self._lock = threading.Lock()
         segment = Segment(layout.nbytes)
         if not segment.name:
@@ -51,18 +56,22 @@ class SharedParameters:
     @property
     def version(self) -> int:
         """Count of milestones."""
-        return self._version
+        return self._counted.version
 
     def count(self) -> int:
         """Count a milestone; return the version that it makes."""
         with self._lock:
-            self._version += 1
-            return self._version
+            self._counted.hold()
+            try:
+                self._counted.version += 1
+                return self._counted.version
+            finally:
+                self._counted.release()
 
     def read(self, out: Buffer | None = None, patience: float | None = None) -> tuple[Buffer, int]:
         """See `Parameters.read`; nothing is waited for."""
         buffer = self.layout.allocate() if out is None else out
-        version = self._version
+        version = self.version
         buffer[:] = self._center
         return buffer, version
 
@@ -72,7 +81,7 @@ class SharedParameters:
 
     def go_on(self, version: int, torn: str | None = None) -> None:
         """Count on from a version, before the first milestone."""
-        self._version, self.torn = version, torn
+        self._counted.version, self.torn = version, torn
 
     def snapshot(self, entered: Callable[[], object]) -> Copied:
         """Copy them, while no milestone is counted.
@@ -113,8 +122,12 @@ class SharedParameters:
         """Return what is NaN or infinite in a copy; no checkpoint is written from then on."""
         found = find_non_finite(self.layout, buffer)
         if found is not None:
-            self.torn = self.torn or "The parameters hold NaN or infinity."
+            self.tear("The parameters hold NaN or infinity.")
         return found
+
+    def tear(self, why: str) -> None:
+        """Refuse every `snapshot` from now on, for the reason in a sentence; the first counts."""
+        self.torn = self.torn or why
 
     def close(self) -> NonFiniteUpdate | None:
         """Keep what there is, which no worker changes any more; return what is not finite."""

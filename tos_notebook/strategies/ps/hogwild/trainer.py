@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from typing import NoReturn
+
+import numpy as np
 
 from ....coordination.cohort import Cohort
 from ....coordination.counting import Counted, MilestoneCounter
@@ -16,6 +19,7 @@ from ....coordination.requests import WorkerRequests
 from ....coordination.settings import Settings
 from ....errors import NonFiniteUpdate, RemoteProtocolError
 from ....transport.base import BytesLike
+from ....transport.fast_path import Peer
 from ....wire.messages import Answer, Awaiting, Directive, Poll, Push, Ready
 from ...base import TrainerSetup
 from ..push import Copied
@@ -48,6 +52,9 @@ class HogwildTrainer:
             lambda: NonFiniteUpdate(NOT_FINITE),
             self._skips,
         )
+        if self.parameters.path is not None:
+            nbytes, tear = self.parameters.layout.nbytes, self.parameters.tear
+            reports.fast.follow(self.parameters.path, nbytes, tear)
 
     def _count(self, member: Member, message: Push, workers: int) -> Counted:
         version, nbytes = self.parameters.count(), self.parameters.layout.nbytes
@@ -129,6 +136,13 @@ class HogwildPeer:
     def push(self, member: Member, message: Push) -> tuple[Answer, BytesLike | None]:
         """See `WorkerExchange.push`."""
         return self._counter.push(member, message).reply, None
+
+    def arm(self, member: Member, peer: Peer) -> None:
+        """See `FastExchange.arm`."""
+        path = self._parameters.path
+        if path is not None:
+            arm = partial(peer.arm, path, member, np.empty(0, np.uint8), False)
+            self._counter.reports.fast.arm(member, arm)
 
     def poll(self, member: Member, message: Poll) -> tuple[Answer, BytesLike | None]:
         """See `WorkerExchange.poll`; the payload names the memory."""

@@ -86,7 +86,7 @@ class RowCenter(Center):
         out.begin()
         vectors, first = out.vectors, self._stripes[0]
         with self._enter(first.lock, patience) as chain:
-            version, out.time = self._version, self._time
+            version, out.time = self.version, self._time
             for stripe in self._stripes:
                 if stripe is not first:
                     chain.advance(stripe.lock)
