@@ -112,10 +112,12 @@ class WorkerTally:
         self.samples += event.samples
         self.busy += event.compute + event.exchange
         self.waited += event.wait
-        if event.staleness is not None:
+        staleness = event.staleness
+        if staleness is not None:
             self.counted += 1
-            self.staleness_sum += event.staleness
-            self.staleness_max = max(self.staleness_max, event.staleness)
+            self.staleness_sum += staleness
+            if staleness > self.staleness_max:
+                self.staleness_max = staleness
         self.loss = event.loss
         self.cpu, self.memory = event.cpu, event.memory
         self.bytes_up += event.bytes_up
@@ -157,10 +159,12 @@ class TrainingClock:
             self._rested += max(0.0, time - self._since)
             self._since = None
 
-    def milestone(self, time: float) -> None:
-        """Take note of a milestone: each worker ends its own before it waits."""
-        if self._since is not None:
-            self._since = max(self._since, time)
+    def milestone(self, time: float) -> float:
+        """Take note of a milestone, which each worker ends before it waits; return `at` of it."""
+        if self._since is None:
+            return time - self._rested
+        self._since = max(self._since, time)
+        return self.at(time)
 
     def at(self, time: float) -> float:
         """Return a time without the pauses before it."""
@@ -327,22 +331,25 @@ class Tally:
         self._first, self._before = None, self._samples
 
     def _milestone(self, event: MilestoneCommitted) -> None:
-        self.clock.milestone(event.time)
-        at = self.clock.at(event.time)
+        # A call of `max` costs more than all else that is done to a sum.
+        at = self.clock.milestone(event.time)
         if self._first is None:
             self._first, self._first_at, self._last_at = event, at, at
-        self._last_at = max(self._last_at, at)
-        self._epoch = max(self._epoch, event.epoch)
+        if at > self._last_at:
+            self._last_at = at
+        if event.epoch > self._epoch:
+            self._epoch = event.epoch
+        staleness, samples = event.staleness, event.samples
         self._milestones += 1
-        self._samples += event.samples
+        self._samples += samples
         self._steps += event.optimizer_steps
-        self.uncounted = event.staleness is None
-        self._staleness += event.staleness or 0
+        self.uncounted = staleness is None
+        self._staleness += staleness or 0
         self._apart += not self.lockstep
         # A metric may be called loss; none is called nothing.
-        self._recent.append((event.samples, {"": event.loss, **event.metrics}))
-        self._steady.append((event.staleness or 0, event.workers))
-        self._worker(event).milestone(event)
+        self._recent.append((samples, {"": event.loss, **event.metrics}))
+        self._steady.append((staleness or 0, event.workers))
+        self.workers[event.executor, event.host, event.partition].milestone(event)
         if self.lockstep:
             self.links.add(event)
 
@@ -355,9 +362,7 @@ class Tally:
         # The rate begins again, as it does where another process continues.
         self._first, self._before = None, self._samples
 
-    def _worker(
-        self, event: MilestoneCommitted | WorkerJoined | WorkerLost | WorkerFailed
-    ) -> WorkerTally:
+    def _worker(self, event: WorkerJoined | WorkerLost | WorkerFailed) -> WorkerTally:
         return self.workers[event.executor, event.host, event.partition]
 
     def _rate(self) -> float:
