@@ -39,7 +39,7 @@ int read_numbers(const uint8_t *body, Py_ssize_t length, double high, Numbers *n
 PyObject *values_of(const Numbers *numbers, const uint8_t *body);
 
 /* Do center += delta / divisor and delta = center for vectors of float32, or of float64 if they
-   are wide. Returns whether a sum has overflowed (1), or is no number (2). */
+   are wide. Returns 1 if a sum has overflowed, 2 if one is NaN, 3 for both, else 0. */
 int merge_vectors(void *center, void *delta, Py_ssize_t nbytes, int wide, double divisor);
 
 /* Takes a descriptor, a chunk, a buffer for parameters or None, 8 bytes that a reply begins with,

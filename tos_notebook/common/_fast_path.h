@@ -1,9 +1,9 @@
 /* The fast path of a small push: received, merged, noted and answered without the interpreter.
 
-   What it may do was found out by Python, with the run's lock and the center's held, and is told
-   with `Peer.arm`. Whoever holds one of them later keeps the fast path out; whoever may have
-   changed what it relies on makes it forget all that it was told. What it does not understand, or
-   may not do, it leaves to Python as it came. */
+   Python finds out what it may do, while it holds the run's lock and the center's, and calls
+   `Peer.arm`. A thread that takes one of these locks later stops the fast path until it releases
+   the lock. If it may have changed what the fast path relies on, no peer is armed from then on. What
+   the fast path does not understand, or may not do, it leaves to Python as it came. */
 
 #ifndef TOS_FAST_PATH_H
 #define TOS_FAST_PATH_H

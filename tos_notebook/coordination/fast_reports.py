@@ -65,7 +65,7 @@ class FastReports:
                 arm(*place, member.settings_version, len(member.metrics))
 
     def _may(self, member: Member) -> bool:
-        """Whether nothing but a change of the run makes a worker do anything else than train."""
+        """Whether a worker can only train next, unless something about the run changes."""
         state = self._state
         settings = state.settings_log.settings
         return (
@@ -79,16 +79,17 @@ class FastReports:
             and state.directive(member) is _GO
         )
 
-    def _settle(self, followed: _Followed, notes: Sequence[Noted]) -> None:
+    def _settle(self, followed: _Followed, take: Callable[[], Sequence[Noted]]) -> None:
         """Count and report; the run's lock is held."""
         try:
-            events = self._count_all(followed.nbytes, notes)
+            notes = take()
+            events = self._count_all(followed.nbytes, notes) if notes else []
         except Exception as error:
-            # None of them may be counted by halves, nor trained again.
+            # A part of them may count by now, and the rest would be trained again.
             followed.tear("The parameters hold pushes that do not count.")
             in_thread("tos-uncounted", partial(self._state.fail, _uncounted(error)))
             return
-        # The books come first: a run that is over has no bus to take an event.
+        # After the books: the bus of a run that is over takes no event.
         with suppress(SessionClosed):
             for event in events:
                 self._state.publish(event)
@@ -109,7 +110,7 @@ class FastReports:
         return events
 
     def _count(self, member: Member, messages: Sequence[Push]) -> None:
-        """Record pushes that follow each other in one epoch; none of them comes again."""
+        """Record pushes of one epoch that follow each other, and came once each."""
         state, first = self._state, messages[0]
         place = first.epoch, member.partition
         steps = [message.steps for message in messages]

@@ -13,17 +13,18 @@ from ..transport.fast_path import Noted, Path
 
 log = logging.getLogger(__name__)
 
-Settle = Callable[[Sequence[Noted]], None]
+Settle = Callable[[Callable[[], Sequence[Noted]]], None]
 
 
 class RunLock:
     """A reentrant lock, under which all that was merged is counted.
 
-    Pushes on the fast path are merged without it, by what was true when it was held last. So
-    whoever takes it finds them counted, and meanwhile none is merged. And unless it was taken with
-    `unchanged`, those that come later take the fast path only once the strategy has agreed again.
+    The fast path merges pushes without it, by what was true when it was held last. A thread that
+    takes it first counts these pushes, and no further push is merged while the thread holds it.
+    After that, a worker takes the fast path only when the strategy has agreed again, unless the
+    thread took the lock with `unchanged`.
 
-    Ctrl-C comes before the lock is got, or after it was given back, and interrupts no count.
+    Ctrl-C waits until the lock is got or given back, so that it interrupts no count.
 
     Attributes
     ----------
@@ -35,7 +36,7 @@ class RunLock:
         self._lock = threading.RLock()
         self._depth = 0
         self._path: Path | None = None
-        self._settle: Settle = lambda notes: None
+        self._settle: Settle = lambda take: None
         self.changed = False
 
     def follow(self, path: Path, settle: Settle) -> None:
@@ -45,16 +46,18 @@ class RunLock:
         ----------
         path : Path
         settle : callable
-            Takes the pushes that are to be counted, with the lock held; raises nothing.
+            Takes what returns the pushes that are to be counted, with the lock held; raises
+            nothing.
         """
         path.settle = self._settle_only
         with self:
             # All that the path before has merged is counted by now.
-            if self._path is not None:
-                self._path.hold()
-                self._path.resume(True)
+            if path is not self._path:
+                if self._path is not None:
+                    self._path.hold()
+                    self._path.resume(True)
+                path.pause()
             self._path, self._settle = path, settle
-            path.pause()
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         """See `threading.RLock.acquire`."""
@@ -112,11 +115,9 @@ class RunLock:
     def _count(self) -> None:
         assert self._path is not None
         try:
-            notes = self._path.take()
-            if notes:
-                self._settle(notes)
+            self._settle(self._path.take)
         except Exception:
-            # Whoever takes the lock has to get it all the same.
+            # The thread has to get the lock all the same.
             log.exception("What the fast path has merged was not counted")
 
     def _settle_only(self) -> None:

@@ -1,8 +1,9 @@
 """The fast path of small pushes, where this package was installed with a C compiler, on Linux.
 
-The thread that answers what is small for all receives, merges and answers a push without the
-interpreter, as long as nothing has happened since the strategy has agreed to it. What was merged
-so is noted, and counted before anyone else finds the run's lock: see `coordination.run_lock`.
+The thread that answers small requests of all connections receives, merges and answers a push
+without the interpreter, as long as nothing has changed since the strategy agreed to it. It makes a
+note of each push, which is counted before another thread gets the run's lock: see
+`coordination.run_lock`.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ class Path(Protocol):
     raised : int
         Not 0 once a sum was beyond the range of its dtype: nothing is merged any more.
     settle : callable
-        Called, without arguments, some 50 ms after a push that nobody has taken note of.
+        Called without arguments, 50 ms after a push whose note was not taken.
     """
 
     version: int
@@ -69,7 +70,7 @@ class Path(Protocol):
     settle: Callable[[], object]
 
     def pause(self) -> None:
-        """Keep pushes out until `resume`; for one thread at a time, which may nest."""
+        """Keep pushes out until `resume`; one thread at a time may do so, and may nest."""
 
     def resume(self, changed: bool) -> None:
         """Let pushes in again.
@@ -153,7 +154,7 @@ class Peer(Protocol):
         Returns
         -------
         bool
-            False if such pushes are none for the fast path.
+            False if the fast path cannot take such pushes.
         """
 
     def take_received(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -51,7 +51,7 @@ def counted() -> list[Any]:
 @pytest.fixture
 def lock(path: Any, counted: list[Any]) -> RunLock:
     made = RunLock()
-    made.follow(path, counted.extend)
+    made.follow(path, lambda take: counted.extend(take()))
     path.told.clear()
     return made
 
@@ -136,7 +136,7 @@ def test_what_is_due_is_counted_while_more_may_come(
 def test_a_count_that_fails_leaves_no_lock_behind(path: Any, error: Exception) -> None:
     lock = RunLock()
 
-    def over(notes: Sequence[Any]) -> None:
+    def over(take: Callable[[], Any]) -> None:
         raise error
 
     lock.follow(path, over)
@@ -155,9 +155,9 @@ def test_another_path_takes_over_once_all_of_the_first_is_counted(
     path.noted = ["of the first"]
     if held:
         with lock:
-            lock.follow(other, counted.extend)
+            lock.follow(other, lambda take: counted.extend(take()))
     else:
-        lock.follow(other, counted.extend)
+        lock.follow(other, lambda take: counted.extend(take()))
     assert counted == ["of the first"]
     assert (path.told, other.told) == (["pause", "hold", True], ["pause", True])
     with lock:
@@ -187,8 +187,10 @@ def test_ctrl_c_comes_after_a_count_and_leaves_no_lock_behind(
 ) -> None:
     lock, counted = RunLock(), list[Any]()
 
-    def settle(notes: Sequence[Any]) -> None:
-        interrupts()
+    def settle(take: Callable[[], Any]) -> None:
+        notes = take()
+        if notes:
+            interrupts()
         counted.extend(notes)
 
     lock.follow(path, settle)
@@ -205,7 +207,7 @@ def test_ctrl_c_ends_a_wait_and_leaves_no_lock_behind(
 ) -> None:
     lock, reached = RunLock(), list[str]()
     changed = threading.Condition(lock)  # type: ignore[arg-type]
-    lock.follow(path, lambda notes: interrupts())
+    lock.follow(path, lambda take: None)
 
     def wait() -> None:
         with changed:
@@ -242,3 +244,8 @@ def test_ctrl_c_is_for_the_main_thread_only(interrupts: Callable[[], None]) -> N
         press()
     assert held[-1] == "held back"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_the_same_path_may_be_followed_again(lock: RunLock, path: Any, counted: list[Any]) -> None:
+    lock.follow(path, lambda take: counted.extend(take()))
+    assert path.told == ["pause", True]

@@ -20,6 +20,7 @@ from tos_notebook.combiners import ADAG, EASGD, Combiner, Downpour, DynSGD
 from tos_notebook.common import native
 from tos_notebook.common.content import DIGEST_SIZE
 from tos_notebook.coordination.ledger import Ledger
+from tos_notebook.coordination.membership import Member
 from tos_notebook.coordination.server import WorkerHandler
 from tos_notebook.coordination.settings import Settings
 from tos_notebook.data.arrays import ArraySource
@@ -248,7 +249,7 @@ def test_more_than_can_be_noted_at_once_are_counted_all_the_same(begin: Callable
 def test_what_the_fast_path_cannot_do_takes_the_long_way(
     begin: Callable[..., Run], combiner: Combiner
 ) -> None:
-    """A rule of another kind, or parameters that are no floats."""
+    """A rule of another kind, or whole numbers as parameters."""
     layout = Layout([ParameterSpec("n", (4,), "int64")])
     run = begin(combiner, ASP, LAYOUT if isinstance(combiner, EASGD) else layout)
     worker = run.worker()
@@ -551,8 +552,9 @@ def reaches(test: Callable[[], bool], limit: float) -> bool:
 
 
 @pytest.mark.parametrize("compiled", ["compiled"], indirect=True)
+@pytest.mark.parametrize("lost", [(Ledger, "admit_all"), (Member, "milestone")])
 def test_what_was_merged_and_cannot_be_counted_ends_the_run(
-    begin: Callable[..., Run], monkeypatch: pytest.MonkeyPatch
+    begin: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, lost: tuple[Any, str]
 ) -> None:
     """Without the fast path, each push is counted before it is merged."""
     run = begin()
@@ -562,7 +564,7 @@ def test_what_was_merged_and_cannot_be_counted_ends_the_run(
     def full(*given: Any) -> None:
         raise MemoryError("full")
 
-    monkeypatch.setattr(Ledger, "admit_all", full)
+    monkeypatch.setattr(*lost, full)
     worker.push()
     until(lambda: run.training.error is not None)
     assert "could not be counted: MemoryError" in str(run.training.error)
