@@ -162,13 +162,13 @@ class Ledger:
             They are not the pushes that come next; nothing was recorded.
         """
         admission = self.check(epoch, partition, task, sequence, steps[0])
+        before = self._record(epoch, partition)
         if admission is not _COMMIT or min(steps) < 1:
             raise RemoteProtocolError(
-                f"Partition {partition}, epoch {epoch + 1}: pushes from {sequence} on were merged "
-                f"of task {task}, but do not come next: {admission.value}."
+                f"Partition {partition}, epoch {epoch + 1}: expected push {before.sequence} next, "
+                f"but those from {sequence} on of task {task} were merged: {admission.value}."
             )
-        before = self._record(epoch, partition).steps
-        record = _Record(before + sum(steps), sequence + len(steps), steps[-1])
+        record = _Record(before.steps + sum(steps), sequence + len(steps), steps[-1])
         self._records[epoch, partition] = record
 
     def keep_digest(self, epoch: int, partition: int, digest: bytes, steps: int) -> None:

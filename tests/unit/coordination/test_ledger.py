@@ -32,6 +32,49 @@ def test_pushes_in_order_are_committed_and_counted() -> None:
     assert ledger.committed(0, 1) == Position(0, 0, 0)
 
 
+@pytest.mark.parametrize("before", [0, 2])
+@pytest.mark.parametrize("steps", [[10], [10, 3, 7]])
+def test_pushes_that_follow_each_other_are_admitted_as_one_by_one(
+    before: int, steps: list[int]
+) -> None:
+    one, all_ = begun(), begun()
+    for ledger in (one, all_):
+        for sequence in range(before):
+            ledger.admit(0, 0, 1, sequence, 5)
+    for sequence, count in enumerate(steps, before):
+        one.admit(0, 0, 1, sequence, count)
+    all_.admit_all(0, 0, 1, before, steps)
+    assert all_.to_json() == one.to_json()
+    last = before + len(steps) - 1
+    assert all_.admit(0, 0, 1, last, steps[-1]) is DUPLICATE
+    assert all_.next_push(0, 1) == (0, last + 1)
+    assert all_.revoke(0, 0, 1, last)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "task", "sequence", "steps"),
+    [(0, 1, 0, [10]), (0, 1, 2, [10]), (1, 1, 1, [10]), (0, 1, 1, [10, 0]), (0, 0, 1, [10])],
+    ids=["again", "one is missing", "another epoch", "nothing", "an earlier task"],
+)
+def test_pushes_that_do_not_come_next_are_not_admitted_at_once(
+    epoch: int, task: int, sequence: int, steps: list[int]
+) -> None:
+    ledger = begun()
+    ledger.admit(0, 0, 1, 0, 10)
+    known = ledger.to_json()
+    with pytest.raises(RemoteProtocolError):
+        ledger.admit_all(epoch, 0, task, sequence, steps)
+    assert ledger.to_json() == known
+
+
+def test_the_next_push_is_that_of_the_task_that_has_the_partition() -> None:
+    ledger = begun(task=4)
+    assert (ledger.next_push(0, 4), ledger.next_push(0, 3)) == ((0, 0), None)
+    assert ledger.next_push(1, 4) is None
+    ledger.finish(0, 0, 4)
+    assert ledger.next_push(0, 4) == (1, 0)
+
+
 def test_a_push_whose_reply_got_lost_is_a_duplicate_and_counts_once() -> None:
     ledger = begun()
     ledger.admit(0, 0, 1, 0, 10)
