@@ -99,8 +99,13 @@ class FastPoller:
         if peer is None:
             peer = self._new_peer(channel.fileno(), bytearray())
         peer.key = key
-        self._poller.register(peer)
+        # Before it is watched: it may be unregistered as soon as it is.
         self._peers[channel] = peer
+        try:
+            self._poller.register(peer)
+        except BaseException:
+            del self._peers[channel]
+            raise
 
     def unregister(self, channel: Watched) -> None:
         """See `Poller.unregister`."""

@@ -81,8 +81,13 @@ class _Loop(threading.Thread):
         """Serve one more from now on; return False if it has ended."""
         with self._lock:
             if not self._over:
-                self.poller.register(visit.channel, visit)
+                # Before it is watched: it may be over as soon as it is.
                 self._visits.add(visit)
+                try:
+                    self.poller.register(visit.channel, visit)
+                except BaseException:
+                    self._visits.discard(visit)
+                    raise
             return not self._over
 
     def run(self) -> None:
