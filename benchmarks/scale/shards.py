@@ -1,7 +1,9 @@
 """Asynchronous workers against a parameter server in the driver, and in shards, over slow links.
 
 Driver, shards and workers are processes on hosts of their own: network namespaces, whose links
-have a speed. Workers do not compute. Needs root and iproute2.
+have a speed. Workers do not compute. All hosts share this machine's processors, which on a small
+one are the limit where nine processes encrypt. So all is measured without TLS, too. Needs root and
+iproute2.
 
     python -m benchmarks.scale.shards [--quick]
 """
@@ -33,7 +35,7 @@ from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.steering.machine import Command
 from tos_notebook.strategies.base import TrainerSetup
 from tos_notebook.strategies.ps.strategy import ParameterServer
-from tos_notebook.transport import shared
+from tos_notebook.transport import acceptor, dial, shared
 from tos_notebook.transport.auth import Secret, new_secret
 from tos_notebook.transport.base import Endpoint
 from tos_notebook.transport.dial import connect_tcp
@@ -61,6 +63,7 @@ class Server(NamedTuple):
     port: int
     secret: Secret
     fingerprint: bytes | None
+    """None where nothing is encrypted."""
 
 
 class Role(NamedTuple):
@@ -82,12 +85,20 @@ def layout_of(nbytes: int) -> Layout:
     return Layout(ParameterSpec(name, (size,), "float32") for name in ("first", "second"))
 
 
+def leave_plain() -> None:
+    """Encrypt nothing in this process, as between processes of one host."""
+    acceptor.is_loopback = dial.is_loopback = lambda address: True
+
+
 def play(role: Role) -> None:
     """Be a shard or a worker until the run ends."""
+    encrypted = role.server.fingerprint is not None
+    if not encrypted:
+        leave_plain()
     with closing(connect_tcp(*role.server, answer_timeout=120.0)) as connection:
         if role.layout is None:
             task: Any = role.does
-            endpoint = Endpoint(address(role.host), tls=True)
+            endpoint = Endpoint(address(role.host), tls=encrypted)
             task(role.number, SidePlace(connection, role.server.secret, endpoint))
         else:
             work(role, connection, role.layout)
@@ -199,12 +210,23 @@ def _measured(training: Coordinator, seconds: float) -> float:
 
 
 def on_hosts(
-    shards: int, nbytes: int, seconds: float, megabits: float, compute: float = 0.0
+    shards: int,
+    nbytes: int,
+    seconds: float,
+    megabits: float,
+    compute: float = 0.0,
+    encrypted: bool = True,
 ) -> float:
     """Return how many pushes a second count, of a driver and shards on hosts of their own."""
     with hosts(1 + WORKERS + shards, megabits):
         command = [*inside(0), sys.executable, "-m", "benchmarks.scale.shards", "--driver"]
-        given = [str(shards), str(nbytes), str(seconds), str(compute)]
+        given = [
+            str(shards),
+            str(nbytes),
+            str(seconds),
+            str(compute),
+            *["--plain"] * (not encrypted),
+        ]
         done = subprocess.run(
             [*command, *given], capture_output=True, text=True, timeout=600, check=False
         )
@@ -213,32 +235,42 @@ def on_hosts(
     return float(done.stdout.split()[-1])
 
 
-def run(quick: bool) -> list[Row]:
-    """Compare shards with the driver alone, in pairs that alternate."""
-    pairs, seconds = (1, 10.0) if quick else (3, 30.0)
+def compared(encrypted: bool, rounds: int, seconds: float) -> list[Row]:
+    """Compare shards with the driver alone, in turns whose order alternates."""
+    ways, rates = (0, *SHARDS), list[dict[int, float]]()
+    for number in range(rounds):
+        order = ways if number % 2 == 0 else ways[::-1]
+        measured = {
+            each: on_hosts(each, NBYTES, seconds, MEGABITS, encrypted=encrypted) for each in order
+        }
+        rates.append(measured)
+    without = "" if encrypted else ", without TLS"
     found: list[Row] = []
     for shards in SHARDS:
-        ratios, rates = [], []
-        for number in range(pairs):
-            order = (0, shards) if number % 2 == 0 else (shards, 0)
-            rate = {each: on_hosts(each, NBYTES, seconds, MEGABITS) for each in order}
-            ratios.append(rate[shards] / rate[0])
-            rates.append(rate)
+        ratios = [rate[shards] / rate[0] for rate in rates]
         parts = {
             "range": f"{min(ratios):.2f} to {max(ratios):.2f}",
-            "driver alone": f"{median(r[0] for r in rates):.2f} pushes/s",
-            "shards": f"{median(r[shards] for r in rates):.2f} pushes/s",
+            "driver alone": f"{median(rate[0] for rate in rates):.2f} pushes/s",
+            "shards": f"{median(rate[shards] for rate in rates):.2f} pushes/s",
             "processors": str(os.cpu_count()),
         }
-        what = f"{shards} shards / driver alone, 100 MB, {WORKERS} workers, 1 Gb/s each"
-        found.append(Row(what, median(ratios), "x", GOALS[shards], parts, pairs))
+        what = f"{shards} shards / driver alone, 100 MB, {WORKERS} workers, 1 Gb/s each{without}"
+        found.append(Row(what, median(ratios), "x", GOALS[shards], parts, rounds))
     return found
+
+
+def run(quick: bool) -> list[Row]:
+    """Compare with TLS, and without."""
+    rounds, seconds = (1, 10.0) if quick else (3, 20.0)
+    return [row for encrypted in (True, False) for row in compared(encrypted, rounds, seconds)]
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--role"]:
         play(pickle.load(sys.stdin.buffer))
     elif sys.argv[1:2] == ["--driver"]:
+        if "--plain" in sys.argv:
+            leave_plain()
         print(serve(int(sys.argv[2]), int(sys.argv[3]), *map(float, sys.argv[4:6])))
     else:
         program(run, __doc__)

@@ -18,6 +18,7 @@ from ..wire.refusals import refusal_of
 from ..wire.whole import AT_ONCE
 from .base import Channel, FastHandler, Handler, HandlerFactory, Watched, byte_view
 from .reactor import Reactor
+from .turn import Turn
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ STEADY = 8
 _Incoming = Request | Goodbye
 
 
-def serve(channel: Channel, handler: Handler, reactor: Reactor) -> None:
+def serve(channel: Channel, handler: Handler, reactor: Reactor, turn: Turn) -> None:
     """Answer requests until the peer leaves, then tell the handler, whatever happened.
 
     The channel stays open. The reactor has it while nothing comes but what is answered at once.
@@ -37,7 +38,7 @@ def serve(channel: Channel, handler: Handler, reactor: Reactor) -> None:
     watched = channel if isinstance(channel, Watched) else None
     fast = handler if isinstance(handler, FastHandler) else None
     try:
-        while not isinstance(message := _serve_one(channel, handler), Goodbye):
+        while not isinstance(message := _serve_one(channel, handler, turn), Goodbye):
             steady = steady + 1 if isinstance(message, AT_ONCE) else 0
             if watched is not None and steady >= STEADY and handler.brief:
                 reactor.attend(watched, partial(_serve_brief, watched, handler, fast))
@@ -73,8 +74,8 @@ def _serve_brief(channel: Watched, handler: Handler, fast: FastHandler | None) -
     return True
 
 
-def _serve_one(channel: Channel, handler: Handler) -> _Incoming:
-    header, message, target = _receive(channel, handler)
+def _serve_one(channel: Channel, handler: Handler, turn: Turn) -> _Incoming:
+    header, message, target = _receive(channel, handler, turn)
     if not isinstance(message, Goodbye):
         _answer(channel, handler, header.sequence, message, target)
     return message
@@ -94,7 +95,9 @@ def _answer(
         channel.send(head, outgoing)
 
 
-def _receive(channel: Channel, handler: Handler) -> tuple[Header, _Incoming, memoryview | None]:
+def _receive(
+    channel: Channel, handler: Handler, turn: Turn
+) -> tuple[Header, _Incoming, memoryview | None]:
     """Receive a whole request; one that cannot be received is refused and ends it all."""
     header = Header(0, 0, 0, 0)
     try:
@@ -108,7 +111,8 @@ def _receive(channel: Channel, handler: Handler) -> tuple[Header, _Incoming, mem
         channel.discard(header.payload)
         raise
     if target is not None:
-        channel.receive_payload(target)
+        with turn.taken(target.nbytes):
+            channel.receive_payload(target)
     return header, message, target
 
 
@@ -158,6 +162,7 @@ class RequestServer:
         self._factory = factory
         self._most = most_connections()
         self._reactor = Reactor()
+        self._turn = Turn()
         self._lock = threading.Lock()
         # Those that were told to go are not counted; their threads are waited for.
         self._threads: dict[threading.Thread, _Served] = {}
@@ -216,7 +221,7 @@ class RequestServer:
 
     def _run(self, channel: Channel, handler: Handler) -> None:
         try:
-            serve(channel, handler, self._reactor)
+            serve(channel, handler, self._reactor, self._turn)
         except Exception:
             log.exception("The handler of %s failed", channel.peer)
         finally:

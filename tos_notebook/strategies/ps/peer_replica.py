@@ -134,20 +134,28 @@ class PeerReplica:
                 if trained or not segment.trained:
                     one += other
 
-    def reply(self, key: int) -> Buffer | None:
-        """Return the payload for the parameters in `buffer`; None if they are shared."""
-        payload = None
+    def reply(self, key: int, buffer: Buffer | None = None) -> Buffer | None:
+        """Return the payload for the parameters in a buffer; None if they are shared.
+
+        Parameters
+        ----------
+        key : int
+            For a codec that rounds at random.
+        buffer : ndarray, shape (layout.nbytes,), uint8, optional
+            `buffer` by default.
+        """
+        payload, buffer = None, self.buffer if buffer is None else buffer
         if self._coding is not None:
             if self._known is None:
-                self._known = self.buffer.copy()
+                self._known = buffer.copy()
             else:
-                payload = self._coding.encode_reply(self.buffer, self._known, key)
+                payload = self._coding.encode_reply(buffer, self._known, key)
                 if payload is None:
-                    self._known[:] = self.buffer
+                    self._known[:] = buffer
         elif self.shared:
             self.sent += self._layout.nbytes
             return None
-        sent = self.buffer if payload is None else payload
+        sent = buffer if payload is None else payload
         self.sent += len(sent)
         return sent
 

@@ -20,7 +20,7 @@ from ...transport.fast_path import Part as FastPart
 from .push import Copied
 from .stripes import STRIPE_BYTES, Stripe
 
-_SHORT = (Downpour, DynSGD, ADAG)
+_STATELESS = (Downpour, DynSGD, ADAG)
 """A user's own subclass may do anything, for any time."""
 
 
@@ -32,8 +32,10 @@ class Bound(NamedTuple):
     """One for each stripe, if the combiner is striped."""
     tensors: dict[str, Combiner]
     """One for each parameter, if it is not."""
+    stateless: bool = False
+    """Whether it is one of ours that takes a single pass and keeps nothing between pushes."""
     at_once: bool = False
-    """Whether it is one of ours that takes a single short pass over all parameters."""
+    """Whether that pass is short."""
     parts: tuple[FastPart, ...] = ()
     """The same for the fast path; empty if it has no such rule."""
 
@@ -51,13 +53,12 @@ def bind(
     try:
         rules = {True: combiner, False: combiner.of_statistics()}
         if combiner.striped:
-            short = (
-                type(combiner) in _SHORT and sum(s.center.nbytes for s in stripes) <= STRIPE_BYTES
-            )
+            stateless = type(combiner) in _STATELESS
+            short = stateless and sum(s.center.nbytes for s in stripes) <= STRIPE_BYTES
             begun = [rules[s.trained].begin(s.center) for s in stripes]
             parts = [_part(s, rules[s.trained]) for s in stripes] if short else []
             fast = () if None in parts else tuple(part for part in parts if part is not None)
-            return Bound(combiner, begun, {}, short, fast)
+            return Bound(combiner, begun, {}, stateless, short, fast)
         pairs = zip(layout.specs, tensors.values(), strict=True)
         own = {spec.name: rules[spec.trained].begin(t.reshape(-1)) for spec, t in pairs}
         return Bound(combiner, [], own)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
+from threading import Event
 from typing import Any, NamedTuple, TypeVar, cast
 
 from ....archive.runner import Runner, ServedRunner, Trained
@@ -90,6 +92,8 @@ class ShardedExchange:
         ]
         self._served = ServedRowsOfWorker(layout.served, len(parts)) if layout.served else None
         self._threads = ThreadPoolExecutor(len(parts), "tos-shard")
+        first = join.partition % len(parts)
+        self._order = [*range(first, len(parts)), *range(first)]
         self._begun = (0, 0)
         self._generation = ""
         self._owing = True
@@ -153,8 +157,7 @@ class ShardedExchange:
     def push(self, message: Push, meanwhile: Callable[[], object]) -> Reply:
         """See `Exchange.push`."""
         if message.finite:
-            links = enumerate(self._links)
-            staging = [self._threads.submit(self._stage, n, link, message) for n, link in links]
+            staging = self._stage_all(message)
             meanwhile()
             sent = [each.result() for each in staging]
             if not all(each.finite for each in sent):
@@ -175,18 +178,45 @@ class ShardedExchange:
             for link in self._links:
                 link.replica.settle()
         go = reply.directive is Directive.GO
-        collect = Collect(message.epoch, message.sequence, counted, go, least if go else 0, workers)
+        place = message.epoch, message.sequence
+        if go and counted and self._has(least):
+            self._each(partial(_collect, Collect(*place, True, False, 0, workers)))
+            # Others may have been counted since the shards answered.
+            return reply._replace(version=min(link.version for link in self._links))
+        collect = Collect(*place, counted, go, least if go else 0, workers)
         if self._collect(collect) and go:
             return reply
         return reply._replace(directive=Directive.WAIT) if go else reply
 
+    def _has(self, version: int) -> bool:
+        """Return whether all shards have answered the last update, with that version or later."""
+        return all(link.answered and link.version >= version for link in self._links)
+
     def _spoiled(self) -> None:
         """Take note that an update was made where parameters were adopted, and is not sent."""
 
-    def _stage(self, number: int, link: ShardLink, message: Push) -> Push:
-        if self._served is not None:
-            self._served.leave(number, link, message)
-        return link.stage(message, self._updates)
+    def _stage_all(self, message: Push) -> list[Future[Push]]:
+        """Begin to leave the update at all shards, at one after the other.
+
+        So what one shard answers comes while the next part is sent. Each worker begins with
+        another shard.
+        """
+        staging, free = [], Event()
+        free.set()
+        for n in self._order:
+            sent = Event()
+            staging.append(self._threads.submit(self._stage, n, message, free, sent))
+            free = sent
+        return staging
+
+    def _stage(self, number: int, message: Push, free: Event, sent: Event) -> Push:
+        link = self._links[number]
+        try:
+            if self._served is not None:
+                self._served.leave(number, link, message)
+            return link.stage(message, self._updates, _between(free, sent))
+        finally:
+            sent.set()
 
     def _traffic(self) -> bytes:
         up, down = (sum(link.moved[way] for link in self._links) for way in (0, 1))
@@ -243,6 +273,13 @@ class ShardedExchange:
         for link in self._links:
             link.close()
         self._threads.shutdown(wait=False)
+
+
+@contextmanager
+def _between(before: Event, after: Event) -> Iterator[None]:
+    before.wait()
+    yield
+    after.set()
 
 
 def _collect(message: Collect, link: ShardLink) -> Proceed:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,6 +43,8 @@ class ShardLink:
         self.version = 0
         self.moved = [0, 0]
         """Bytes sent and received since the driver was told."""
+        self.answered = False
+        """Whether the shard has answered the last update with what comes of it if it counts."""
         self._connection: ChannelConnection | None = None
 
     def attach(self, place: Place, secret: bytes, attach: Attach, encoding: Encoding) -> None:
@@ -68,13 +71,26 @@ class ShardLink:
         """Tell the shard something."""
         ask(self._connected(), message, Proceed)
 
-    def stage(self, message: Push, updates: Updates) -> Push:
-        """Leave the part of an update at the shard; return the push as it was sent."""
+    def stage(self, message: Push, updates: Updates, sending: AbstractContextManager[Any]) -> Push:
+        """Leave the part of an update at the shard; return the push as it was sent.
+
+        Parameters
+        ----------
+        message : Push
+        updates : Updates
+        sending : context manager
+            Entered to send the part. The shard may answer with what comes of it.
+        """
         sent, update = self._encode(message._replace(base_version=self.version), updates)
+        self.answered = False
         if sent.finite:
-            answer, _ = self._connected().request(sent, update)
-            expect(Proceed, answer, sent)
+            with ExitStack() as turn:
+                turn.enter_context(sending)
+                into = self._target()
+                answer, received = self._connected().request(sent, update, into, turn.close)
             self.moved[0] += len(update)
+            self._take(expect(Proceed, answer, sent), received, into is not None)
+            self.answered = received is not None
         return sent
 
     def exchange_rows(
@@ -96,14 +112,17 @@ class ShardLink:
         into = self._target() if message.give else None
         answer, received = self._connected().request(message, into=into)
         proceed = expect(Proceed, answer, message)
+        self._take(proceed, received, into is not None)
+        return proceed
+
+    def _take(self, proceed: Proceed, received: memoryview | None, there: bool) -> None:
         if (proceed.version is None) != (received is None):
             raise RemoteProtocolError("Expected parameters with Proceed if it has their version.")
         if received is not None:
             self.moved[1] += len(received)
-            self._adopt(received, into is not None)
+            self._adopt(received, there)
         if proceed.version is not None:
             self.version = proceed.version
-        return proceed
 
     def _target(self) -> Buffer | None:
         """Return where parameters can come at once."""

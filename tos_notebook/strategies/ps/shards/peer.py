@@ -6,6 +6,7 @@ from typing import cast, get_args
 
 from ....codecs.pair import CodecPair, as_codecs
 from ....combiners.base import Pushes
+from ....common.arrays import Buffer
 from ....errors import ConfigError, RemoteProtocolError, SessionClosed
 from ....transport.base import BytesLike
 from ....wire.messages import (
@@ -51,8 +52,9 @@ class ShardHandler:
         self._holds = False
         self._pushes: Pushes = "delta"
         self._partition = self._task = -1
-        # Whether its worker may have to wait for others, as far as is known.
-        self._waits = True
+        # Whether its worker may have to wait for others, and how many work, as far as is known.
+        self._waits, self._workers = True, 1
+        self._preview: Buffer | None = None
 
     @property
     def brief(self) -> bool:
@@ -92,7 +94,9 @@ class ShardHandler:
             case Encoding():
                 return self._encode(message), None
             case Push():
-                return self._stage(message), None
+                answer, reply = self._stage(message)
+                self._staging.traffic.add(sent=0 if reply is None else len(reply))
+                return answer, reply
             case Lookup():
                 found = self._rows.find(message)
                 self._staging.traffic.add(sent=len(found))
@@ -146,7 +150,7 @@ class ShardHandler:
             raise RemoteProtocolError("Expected Encoding before anything else of an update.")
         return self._replica
 
-    def _stage(self, message: Push) -> Proceed:
+    def _stage(self, message: Push) -> tuple[Proceed, BytesLike | None]:
         if not 1 <= message.steps <= message.samples:
             raise RemoteProtocolError(
                 f"Push.samples: expected at least {max(1, message.steps)}, got {message.samples}."
@@ -166,12 +170,28 @@ class ShardHandler:
         owner, changes = (self._partition, self._task), self._rows.take(place)
         self._staging.stage(*owner, place, replica.buffer, push, changes)
         self._holds = True
-        return _go()
+        return self._answer_at_once(push._replace(workers=self._workers))
+
+    def _answer_at_once(self, push: ps.Push) -> tuple[Proceed, BytesLike | None]:
+        """Return what the worker will adopt if its update counts, if that can be told already.
+
+        So the worker receives from one shard while it sends to the next.
+        """
+        replica = self._replica
+        if self._waits or self.brief or not (push.finite and isinstance(replica, PeerReplica)):
+            return _go(), None
+        if self._preview is None:
+            self._preview = self._staging.center.layout.allocate()
+        version = self._staging.center.preview(replica.buffer, push, self._preview)
+        if version is None:
+            return _go(), None
+        return _go(version), replica.reply(version, self._preview)
 
     def _collect(self, message: Collect) -> tuple[Proceed, BytesLike | None]:
         replica, center = self._encoded(), self._staging.center
         # The thread of all connections does not wait for one.
         patience, self._waits = 0.0 if self.brief else WAIT, message.version > 0
+        self._workers = max(1, message.workers)
         merged = self._settle(message)
         if not self._holds:
             merged = None

@@ -27,11 +27,11 @@ from ....worker.beside import SidePlace
 from ....worker.exchange import expect
 from ....worker.usage import UsageMeter
 from ..push import Copied
-from ..rows.center import RowCenter
 from ..served.orders import RowOrders
 from ..served.shard import ServedRows
 from ..stripes import Lengths
 from . import parcel
+from .center import ShardCenter
 from .peer import ShardHandler
 from .staging import Reached, Staging
 from .writing import PartWriting
@@ -69,7 +69,7 @@ class ShardTask:
     def __call__(self, number: int, place: SidePlace) -> None:
         """Serve shard `number`; return when the driver says so, or is gone."""
         layout = self.layouts[number]
-        center = RowCenter(layout, layout.allocate(), self.combiner, self.lengths)
+        center = ShardCenter(layout, layout.allocate(), self.combiner, self.lengths)
         staging = Staging(center, ServedRows(self.served, number, len(self.layouts)))
         endpoint = place.endpoint
         listener = TcpListener(

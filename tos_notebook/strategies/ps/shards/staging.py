@@ -15,9 +15,9 @@ from ....combiners.base import PushInfo
 from ....common.arrays import Buffer
 from ....errors import RemoteProtocolError, SessionClosed
 from ..push import Push
-from ..rows.center import RowCenter
 from ..rows.update import RowUpdate
 from ..served.shard import RowChanges, ServedRows
+from .center import ShardCenter
 from .traffic import Traffic
 
 Place = tuple[int, int]
@@ -57,13 +57,13 @@ class Staging:
 
     Parameters
     ----------
-    center : RowCenter
+    center : ShardCenter
         Of the shard's part.
     rows : ServedRows
         Likewise.
     """
 
-    def __init__(self, center: RowCenter, rows: ServedRows = NO_ROWS) -> None:
+    def __init__(self, center: ShardCenter, rows: ServedRows = NO_ROWS) -> None:
         self.center = center
         self.rows = rows
         self.traffic = Traffic()
