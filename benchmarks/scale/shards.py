@@ -87,7 +87,8 @@ def layout_of(nbytes: int) -> Layout:
 
 def leave_plain() -> None:
     """Encrypt nothing in this process, as between processes of one host."""
-    acceptor.is_loopback = dial.is_loopback = lambda address: True
+    for module in (acceptor, dial):
+        vars(module)["is_loopback"] = lambda address: True
 
 
 def play(role: Role) -> None:

@@ -48,6 +48,7 @@ from tos_notebook.transport.client import ChannelConnection
 from tos_notebook.transport.inproc import InprocListener
 from tos_notebook.transport.reactor import Reactor
 from tos_notebook.transport.server import serve
+from tos_notebook.transport.turn import Turn
 from tos_notebook.wire.frames import decode_header
 from tos_notebook.wire.messages import (
     KINDS,
@@ -137,7 +138,7 @@ class World:
         if self._handler is None:
             self._training, self._handler = self._new(), Steady(self.training)
             self._memo.begin(self.requests[0])
-            serve(self._memo, self._handler, Reactor())
+            serve(self._memo, self._handler, Reactor(), Turn())
             assert len(self._memo.heads) == 1
         return self._handler
 
@@ -293,7 +294,7 @@ class Fuzz:
         training = world.training()
         before = training.trainer.parameters.center.tobytes()
         self._memo.begin(mutated)
-        serve(self._memo, handler, Reactor())
+        serve(self._memo, handler, Reactor(), Turn())
         heads = self._memo.heads
         for answer in map(message_of, heads):
             refused = isinstance(answer, Refused)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from contextlib import nullcontext
 from random import Random
 from typing import Any
 
@@ -28,10 +29,10 @@ from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.strategies.ps import push as ps
 from tos_notebook.strategies.ps.replica import Replica
 from tos_notebook.strategies.ps.residual import ResidualStore
-from tos_notebook.strategies.ps.rows.center import RowCenter
 from tos_notebook.strategies.ps.rows.replica import RowReplica
 from tos_notebook.strategies.ps.rows.update import RowUpdate
 from tos_notebook.strategies.ps.served.shard import ServedRows
+from tos_notebook.strategies.ps.shards.center import ShardCenter
 from tos_notebook.strategies.ps.shards.peer import ShardHandler
 from tos_notebook.strategies.ps.shards.rows import RowShardLink
 from tos_notebook.strategies.ps.shards.slices import Slice, slices, stripe_lengths
@@ -42,6 +43,7 @@ from tos_notebook.transport.client import ChannelConnection
 from tos_notebook.transport.inproc import InprocListener
 from tos_notebook.transport.reactor import Reactor
 from tos_notebook.transport.server import serve
+from tos_notebook.transport.turn import Turn
 from tos_notebook.wire.messages import Attach, Collect, Encoding, LeaveRows, Lookup, Refused
 from tos_notebook.wire.settings import WorkerSettings
 
@@ -122,7 +124,7 @@ class ShardWorld:
             link.exchange_rows(LeaveRows(0, 0, number), np.concatenate(both))
             # All of them fit a shard that has merged nothing yet.
             link.version = 0
-            link.stage(push(number), updates)
+            link.stage(push(number), updates, nullcontext())
             link.collect(Collect(0, number, merge=True, give=True, version=0, workers=1))
         connection.close()
         listener.close()
@@ -131,7 +133,7 @@ class ShardWorld:
         initial = self._layout.allocate()
         for vector in self._layout.vectors(initial):
             vector[...] = np.arange(1, 1 + vector.size)
-        center = RowCenter(self._layout, initial, Downpour(), Lengths(64, 64))
+        center = ShardCenter(self._layout, initial, Downpour(), Lengths(64, 64))
         staging = Staging(center, ServedRows(WHOLE.served, self._number, 2))
         staging.attach(OTHER, 1, Reached((0, 0), 1))
         tables = []
@@ -150,7 +152,7 @@ class ShardWorld:
             self._staging = self._new()
             self._handler = ShardHandler(TOKEN, self._staging)
             self._memo.begin(*self.requests[:2])
-            serve(self._memo, self._handler, Reactor())
+            serve(self._memo, self._handler, Reactor(), Turn())
             assert len(self._memo.heads) == 2
 
     def serve(self, random: Random) -> str:
@@ -170,7 +172,7 @@ class ShardWorld:
         sent = spoil(random, frame, self.requests)
         # Behind each push there is the order to merge it.
         self._memo.begin(sent, self.requests[number + 1 if is_push else MERGE])
-        serve(self._memo, self._handler, Reactor())
+        serve(self._memo, self._handler, Reactor(), Turn())
         answers = [message_of(head) for head in self._memo.heads]
         texts = [a.text for a in answers if isinstance(a, Refused)]
         if any(text.startswith("server error") for text in texts):

@@ -178,15 +178,14 @@ class ShardedExchange:
             for link in self._links:
                 link.replica.settle()
         go = reply.directive is Directive.GO
+        there = go and counted and self._has(least)
+        give = go and not there
         place = message.epoch, message.sequence
-        if go and counted and self._has(least):
-            self._each(partial(_collect, Collect(*place, True, False, 0, workers)))
-            # Others may have been counted since the shards answered.
-            return reply._replace(version=min(link.version for link in self._links))
-        collect = Collect(*place, counted, go, least if go else 0, workers)
-        if self._collect(collect) and go:
-            return reply
-        return reply._replace(directive=Directive.WAIT) if go else reply
+        came = self._collect(Collect(*place, counted, give, least if give else 0, workers), there)
+        if not (go and came):
+            return reply._replace(directive=Directive.WAIT) if go else reply
+        # Others may have been counted since the shards answered.
+        return reply._replace(version=min(k.version for k in self._links)) if there else reply
 
     def _has(self, version: int) -> bool:
         """Return whether all shards have answered the last update, with that version or later."""
@@ -256,10 +255,10 @@ class ShardedExchange:
             each.result()
         self._generation = named.generation
 
-    def _collect(self, message: Collect) -> bool:
-        """Collect from all shards; return whether all that was asked for has come."""
+    def _collect(self, message: Collect, there: bool = False) -> bool:
+        """Collect from all shards; return whether all parameters have come, or were there."""
         answers = self._each(partial(_collect, message))
-        came = all(answer.version is not None for answer in answers)
+        came = there or all(answer.version is not None for answer in answers)
         self._owing = not came
         return came
 

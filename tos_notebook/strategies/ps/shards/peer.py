@@ -178,7 +178,7 @@ class ShardHandler:
         So the worker receives from one shard while it sends to the next.
         """
         replica = self._replica
-        if self._waits or self.brief or not (push.finite and isinstance(replica, PeerReplica)):
+        if self._waits or not (push.finite and isinstance(replica, PeerReplica)):
             return _go(), None
         if self._preview is None:
             self._preview = self._staging.center.layout.allocate()

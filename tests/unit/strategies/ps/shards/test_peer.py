@@ -12,7 +12,7 @@ import pytest
 
 from tos_notebook.combiners import Downpour
 from tos_notebook.layout import Layout, ParameterSpec
-from tos_notebook.strategies.ps.rows.center import RowCenter
+from tos_notebook.strategies.ps.shards.center import ShardCenter
 from tos_notebook.strategies.ps.shards.peer import ShardHandler
 from tos_notebook.strategies.ps.shards.staging import Staging
 from tos_notebook.transport.auth import new_secret
@@ -42,7 +42,7 @@ class Shard:
     """A shard with one worker's connection."""
 
     def __init__(self) -> None:
-        self.staging = Staging(RowCenter(LAYOUT, LAYOUT.allocate(), Downpour()))
+        self.staging = Staging(ShardCenter(LAYOUT, LAYOUT.allocate(), Downpour()))
         self.threads: list[str] = []
         secret = new_secret()
         self.listener = TcpListener(self._handler, secret, Endpoint("127.0.0.1"))

@@ -174,9 +174,9 @@ def test_a_copy_before_an_update_is_merged_changes_nothing(combiner: str, by_row
         for number in range(WORKERS):
             worker = rows.worker(number)
 
-            def collect(message: Any, then: Any = worker._collect) -> bool:
+            def collect(*message: Any, then: Any = worker._collect) -> bool:
                 rows.trainer.snapshot(lambda: None)
-                return bool(then(message))
+                return bool(then(*message))
 
             worker._collect = collect
         for seed in range(5):

@@ -13,8 +13,8 @@ from tos_notebook.common.table_rows import TableRows
 from tos_notebook.errors import RemoteProtocolError, SessionClosed
 from tos_notebook.layout import Layout, ParameterSpec
 from tos_notebook.strategies.ps.push import Push
-from tos_notebook.strategies.ps.rows.center import RowCenter
 from tos_notebook.strategies.ps.rows.update import RowUpdate
+from tos_notebook.strategies.ps.shards.center import ShardCenter
 from tos_notebook.strategies.ps.shards.staging import Reached, Staging
 
 LAYOUT = Layout([ParameterSpec("total", (), "float64")])
@@ -29,7 +29,7 @@ or when only the first shard has merged it."""
 
 
 def _staging(layout: Layout = LAYOUT) -> Staging:
-    return Staging(RowCenter(layout, layout.allocate(), Downpour()))
+    return Staging(ShardCenter(layout, layout.allocate(), Downpour()))
 
 
 def _stage(staging: Staging, task: int, place: tuple[int, int], value: float = 1.0) -> None:
@@ -121,7 +121,7 @@ def test_an_update_that_was_merged_for_a_copy_is_not_merged_again() -> None:
 @pytest.mark.parametrize("settled", ["by its worker", "for a copy", "for the next attempt"])
 def test_a_rule_of_rounds_knows_the_workers_whoever_has_an_update_merged(settled: str) -> None:
     """Else each copy in memory would end rounds early, or let one worker move all parameters."""
-    staging = Staging(RowCenter(LAYOUT, LAYOUT.allocate(), FedAvg()))
+    staging = Staging(ShardCenter(LAYOUT, LAYOUT.allocate(), FedAvg()))
     staging.attach(0, 1, BEGIN)
     _stage(staging, 1, (0, 0))
     if settled == "by its worker":

@@ -1,0 +1,94 @@
+"""Peers take turns to send what is long, where the link is what they wait for."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from tos_notebook.transport.turn import LONG, SLOW, Turn
+
+PATIENT = 60.0
+
+
+class Clock:
+    """Each look at it takes so many seconds."""
+
+    def __init__(self) -> None:
+        self.now, self.pace = 0.0, 1.0
+
+    def __call__(self) -> float:
+        self.now += self.pace
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def turn(clock: Clock) -> Turn:
+    return Turn(clock)
+
+
+@contextmanager
+def another(turn: Turn, patience: float = PATIENT) -> Iterator[threading.Event]:
+    """Let another thread send something long; yield what is set once it may."""
+    began = threading.Event()
+
+    def send() -> None:
+        with turn.taken(LONG, patience):
+            began.set()
+
+    thread = threading.Thread(target=send)
+    with ExitStack() as stack:
+        stack.callback(thread.join)
+        thread.start()
+        yield began
+
+
+def test_a_second_peer_sends_once_the_first_has_sent_all(turn: Turn) -> None:
+    with ExitStack() as first:
+        first.enter_context(turn.taken(LONG))
+        with another(turn) as began:
+            assert not began.wait(0.05)
+            first.close()
+            assert began.wait(PATIENT)
+
+
+def test_a_peer_that_has_stalled_loses_its_turn(turn: Turn) -> None:
+    with turn.taken(LONG), another(turn, patience=0.0) as began:
+        assert began.wait(PATIENT)
+    # Its own end does not take the turn from who has it by then.
+    with turn.taken(LONG), another(turn) as began:
+        assert not began.wait(0.05)
+        with pytest.raises(ZeroDivisionError), turn.taken(LONG, 0.0):
+            raise ZeroDivisionError
+        assert began.wait(PATIENT)
+
+
+def test_what_is_short_does_not_wait(turn: Turn) -> None:
+    with turn.taken(LONG), turn.taken(LONG - 1):
+        pass
+
+
+def test_peers_of_a_fast_link_send_at_the_same_time_until_it_is_slow(
+    turn: Turn, clock: Clock
+) -> None:
+    """One thread cannot decrypt as fast as a fast link brings bytes."""
+    clock.pace = 0.9 * LONG / SLOW
+    with turn.taken(LONG):
+        pass
+    with turn.taken(LONG), another(turn) as began:
+        assert began.wait(PATIENT)
+    clock.pace = 1.1 * LONG / SLOW
+    with turn.taken(LONG):
+        pass
+    with ExitStack() as first:
+        first.enter_context(turn.taken(LONG))
+        with another(turn) as began:
+            assert not began.wait(0.05)
+            first.close()
