@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from ..reduction.costs import GAMMA, costs
 from .exchanges import LATENCY
-from .queues import Station, throughput
+from .queues import Station, links, throughput
 
 GIVE = 1.2
 """An advice is given where it trains so many times as many rows."""
@@ -138,9 +138,10 @@ def in_shards(workers: Sequence[WorkerTimes], now: int) -> tuple[int, Change]:
     servers = max(1, now)
 
     def pushes(link: float, count: int) -> float:
-        return throughput(n, [Station(training, math.inf), *2 * (Station(link, count),)])
+        return throughput(n, [Station(training, math.inf), *links(link, count)])
 
-    low, high = 0.0, fmean(w.exchange for w in workers) / 2
+    unit = sum(station.seconds for station in links(1.0, servers))
+    low, high = 0.0, fmean(w.exchange for w in workers) / unit
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
         low, high = (middle, high) if pushes(middle, servers) > rate else (low, middle)

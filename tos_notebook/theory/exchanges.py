@@ -7,14 +7,15 @@ as long as the others.
 
 A server is the driver, or S shards. It merges, decrypts and encrypts a byte in σ = γ + 2τ seconds
 on each of c cores; in the memory of one host nothing is encrypted, and σ is γ. Where no worker
-waits, an exchange takes E = 2α + 2Pβ + Pσ through the driver, and E = 4α + 2Pβ + Pσ/S through
-shards: the worker's own link carries all parts, and the worker asks the driver, too.
+waits, an exchange takes E = 2α + 2Pβ + Pσ through the driver, and E = 4α + (1 + 1/S)Pβ + Pσ/S
+through shards. The worker's own link carries all parts, and a part comes back while the next is
+sent; and the worker asks the driver, too.
 
 All workers together exchange as often as the customers of a closed network of queues come round;
-see `tos_notebook.theory.queues`. Training and messages delay each worker. The links to servers,
-those from servers, and the cores of each server are queues. What a round takes longer than Ht + E,
-a worker waits. Servers exchange at most once in D = P max(β/S, σ/(Sc)) seconds. The asymptotic
-bounds meet at n* = (Ht + E) / D workers.
+see `tos_notebook.theory.queues`. Training and messages delay each worker. The links to servers, the
+one from the last server, and the cores of servers are queues. What a round takes longer than
+Ht + E, a worker waits. Servers exchange at most once in D = P max(β/S, σ/(Sc)) seconds. The
+asymptotic bounds meet at n* = (Ht + E) / D workers.
 
 Where all wait for each other, a round takes sHt and the time of the reduction; a byte that leaves a
 host takes 2τ more, through the driver on min(n, c) cores. There
@@ -31,7 +32,7 @@ from dataclasses import dataclass
 from ..common.checks import did_you_mean
 from ..errors import ConfigError
 from ..reduction.costs import DELTA, GAMMA, costs
-from .queues import Station, throughput
+from .queues import Station, links, throughput
 
 LATENCY = 1e-4
 """Seconds that a message takes in a usual cluster."""
@@ -249,19 +250,20 @@ class Cluster:
         return min((self._together(name, a, every) for a in AMONG_WORKERS), key=lambda w: w.step)
 
     def _asynchronous(self, name: str, every: int, servers: int, messages: float) -> Cost:
-        # The shards of one host share its memory, and are no faster than one.
-        links = 1 if self._alone else servers
         link, serving = self.nbytes / self._link, self.nbytes * self._serving / servers
-        alone, training = messages + 2 * link + serving, every * self.t
+        # The shards of one host share its memory, and are no faster than one.
+        moving = links(link, 1 if self._alone else servers)
+        alone = messages + sum(station.seconds for station in moving) + serving
+        training = every * self.t
         free = (self.n - 1) / (training + alone) + 1 / (self.slowest * training + alone)
         own = self.n / free - alone
         stations = [
             Station(own + messages, math.inf),
-            *2 * (Station(link, links),),
+            *moving,
             Station(serving, SERVER_CORES),
         ]
         wait = self.n / throughput(self.n, stations) - own - alone if self.n > 1 else 0.0
-        busy = max(link / links, serving / SERVER_CORES)
+        busy = max(moving[0].seconds / moving[0].servers, serving / SERVER_CORES)
         return self._cost(
             name,
             every,

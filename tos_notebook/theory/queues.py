@@ -32,6 +32,22 @@ class Station(NamedTuple):
     """How many workers it serves at full speed; infinite for a delay."""
 
 
+def links(seconds: float, servers: int) -> list[Station]:
+    """Return the links to servers; each server has a part of the bytes.
+
+    A worker sends to one server after the other. What a server answers comes while the next part is
+    sent; only the last answer comes alone.
+
+    Parameters
+    ----------
+    seconds : float
+        That all bytes take through one link.
+    servers : int
+        At least 1.
+    """
+    return (servers + 1) * [Station(seconds / servers, 1)]
+
+
 def throughput(workers: int, stations: Sequence[Station]) -> float:
     """Return how many rounds a second all workers make together.
 

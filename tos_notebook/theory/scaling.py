@@ -6,9 +6,10 @@ same way. Links carry both directions at once, and send bytes on as they come. W
 share its link. The driver, and each shard, have a separate host, and a process that serves one push
 at a time.
 
-With shards, a push leaves a part at each of them, then the driver counts it, then each shard merges
-its part and answers. All shards have the same to do, and every push goes to all of them. So one
-shard stands for all, the one whose part comes last.
+With shards, a push leaves a part at each of them, one after the other, and each answers while the
+next part is sent. Then the driver counts the push, and each shard merges its part. All shards have
+the same to do, and every push goes to all of them. So one shard stands for all, the one whose part
+comes last.
 
 All-reduce has no queue: a round takes as long as the slowest worker computes, and the time that
 `tos_notebook.reduction.costs` gives.
@@ -202,21 +203,27 @@ class Hosts:
         """
         parts, server = max(1, shards), "shard's" if shards else "driver's"
         whole, part = self.nbytes / self.bandwidth, self.nbytes / parts / self.bandwidth
-        up = [
-            Visit((WORKERS_LINKS, host, "up"), whole, 1 - 1 / parts, LATENCY),
-            Visit((f"{server} link", "in"), part),
+        up, down = (WORKERS_LINKS, host, "up"), (WORKERS_LINKS, host, "down")
+        # What others answer comes while the rest is sent.
+        earlier = [
+            Visit(up, whole, 1 / parts, LATENCY),
+            Visit(down, whole - part, 1 - 1 / max(1, parts - 1)),
         ]
-        down = [
-            Visit((f"{server} link", "out"), part, 0.0, LATENCY),
-            Visit((WORKERS_LINKS, host, "down"), whole),
-        ]
+        own = Visit(None, parts * WORKER.of(self.nbytes / parts) / 2)
         busy = (SHARD if shards else DRIVER).of(self.nbytes / parts)
         process = (f"{server} process",)
-        # Back to the worker, to the driver, back, and to the shard: four short messages.
+        # To the driver, back, and to the shard: three short messages.
         count = Visit(("driver's process",), COUNT.of(0), 1.0, 2 * LATENCY)
-        counted = [Visit(process, busy / 2, 1.0, 2 * LATENCY), count, Visit(process, busy / 2)]
-        own = Visit(None, parts * WORKER.of(self.nbytes / parts) / 2)
-        return [own, *up, *(counted if shards else [Visit(process, busy)]), *down, own]
+        return [
+            own,
+            *(earlier if parts > 1 else [Visit(up, whole, 0.0, LATENCY)]),
+            Visit((f"{server} link", "in"), part),
+            Visit(process, busy / 2 if shards else busy),
+            Visit((f"{server} link", "out"), part, 0.0, LATENCY),
+            Visit(down, part),
+            *([count, Visit(process, busy / 2, 1.0, LATENCY)] if shards else []),
+            own,
+        ]
 
     def _together(self, algorithm: str, workers: int) -> Point:
         reducing = self._reduction(algorithm, workers, self.per_host)

@@ -10,8 +10,9 @@ from time import monotonic
 LONG = 1 << 20
 """Bytes of a payload from which on peers take turns."""
 
-PATIENCE = 1.0
-"""Seconds after which a peer that has stalled loses its turn."""
+LEAST, MOST, TIMES = 1.0, 10.0, 4.0
+"""Seconds after which a peer that has stalled loses its turn: so many times what the last payload
+took, within these bounds."""
 
 SLOW = 2e8
 """Bytes a second, of a link of almost 2 Gb/s. On a faster one, a single thread does not decrypt
@@ -35,24 +36,29 @@ class Turn:
         self._clock = clock
         self._changed = threading.Condition()
         self._holder: object = None
+        self._began = self._took = 0.0
         self._fast = False
 
     @contextmanager
-    def taken(self, nbytes: int, patience: float = PATIENCE) -> Iterator[None]:
-        """Wait for the turn, but not for long; inside, so many bytes come."""
+    def taken(self, nbytes: int) -> Iterator[None]:
+        """Wait for the turn, unless the peer that has it stalls; inside, so many bytes come."""
         if nbytes < LONG:
             yield
             return
         own = object()
         with self._changed:
-            if not self._fast:
-                self._changed.wait_for(lambda: self._holder is None, patience)
-            self._holder, began = own, self._clock()
+            while self._holder is not None and not self._fast and (left := self._left()) > 0:
+                self._changed.wait(left)
+            self._holder, self._began = own, self._clock()
         try:
             yield
         finally:
             with self._changed:
                 if self._holder is own:
-                    self._fast = nbytes > SLOW * (self._clock() - began)
+                    self._took = self._clock() - self._began
+                    self._fast = nbytes > SLOW * self._took
                     self._holder = None
                     self._changed.notify()
+
+    def _left(self) -> float:
+        return self._began + min(MOST, max(LEAST, TIMES * self._took)) - self._clock()

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from tos_notebook.transport.turn import LONG, SLOW, Turn
+from tos_notebook.transport.turn import LEAST, LONG, MOST, SLOW, Turn
 
 PATIENT = 60.0
 
@@ -17,7 +17,7 @@ class Clock:
     """Each look at it takes so many seconds."""
 
     def __init__(self) -> None:
-        self.now, self.pace = 0.0, 1.0
+        self.now, self.pace = 0.0, 0.1
 
     def __call__(self) -> float:
         self.now += self.pace
@@ -35,12 +35,12 @@ def turn(clock: Clock) -> Turn:
 
 
 @contextmanager
-def another(turn: Turn, patience: float = PATIENT) -> Iterator[threading.Event]:
+def another(turn: Turn) -> Iterator[threading.Event]:
     """Let another thread send something long; yield what is set once it may."""
     began = threading.Event()
 
     def send() -> None:
-        with turn.taken(LONG, patience):
+        with turn.taken(LONG):
             began.set()
 
     thread = threading.Thread(target=send)
@@ -59,15 +59,27 @@ def test_a_second_peer_sends_once_the_first_has_sent_all(turn: Turn) -> None:
             assert began.wait(PATIENT)
 
 
-def test_a_peer_that_has_stalled_loses_its_turn(turn: Turn) -> None:
-    with turn.taken(LONG), another(turn, patience=0.0) as began:
-        assert began.wait(PATIENT)
-    # Its own end does not take the turn from who has it by then.
-    with turn.taken(LONG), another(turn) as began:
-        assert not began.wait(0.05)
-        with pytest.raises(ZeroDivisionError), turn.taken(LONG, 0.0):
-            raise ZeroDivisionError
-        assert began.wait(PATIENT)
+def test_a_peer_that_has_stalled_loses_its_turn(turn: Turn, clock: Clock) -> None:
+    with ExitStack() as stalled:
+        stalled.enter_context(turn.taken(LONG))
+        clock.now += MOST
+        with turn.taken(LONG), another(turn) as began:
+            # That it ends by and by does not take the turn from the peer that has it by then.
+            stalled.close()
+            assert not began.wait(0.05)
+            clock.now += MOST
+
+
+def test_a_peer_has_the_longer_the_longer_the_last_one_took(turn: Turn, clock: Clock) -> None:
+    with turn.taken(LONG):
+        clock.now += 2
+    with ExitStack() as first:
+        first.enter_context(turn.taken(LONG))
+        clock.now += LEAST
+        with another(turn) as began:
+            assert not began.wait(0.05)
+            first.close()
+            assert began.wait(PATIENT)
 
 
 def test_what_is_short_does_not_wait(turn: Turn) -> None:
