@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,9 +11,12 @@ from time import monotonic
 LONG = 1 << 20
 """Bytes of a payload from which on peers take turns."""
 
-LEAST, MOST, TIMES = 1.0, 10.0, 4.0
-"""Seconds after which a peer that has stalled loses its turn: so many times what the last payload
-took, within these bounds."""
+FIRST, MOST, TIMES = 1.0, 10.0, 2.0
+"""Seconds after which a peer loses its turn, so that no other waits long for one that is slower, or
+has stalled: those of the first one, those of any, and how many times what the others take."""
+
+SLOWER = 1.25
+"""By how much the pace falls at most from one payload to the next."""
 
 SLOW = 2e8
 """Bytes a second, of a link of almost 2 Gb/s. On a faster one, a single thread does not decrypt
@@ -36,12 +40,14 @@ class Turn:
         self._clock = clock
         self._changed = threading.Condition()
         self._holder: object = None
-        self._began = self._took = 0.0
+        self._until = 0.0
+        # Seconds that a byte takes of late, of the fastest peers.
+        self._pace = math.inf
         self._fast = False
 
     @contextmanager
     def taken(self, nbytes: int) -> Iterator[None]:
-        """Wait for the turn, unless the peer that has it stalls; inside, so many bytes come."""
+        """Wait for the turn, but not for long; inside, so many bytes come."""
         if nbytes < LONG:
             yield
             return
@@ -49,16 +55,19 @@ class Turn:
         with self._changed:
             while self._holder is not None and not self._fast and (left := self._left()) > 0:
                 self._changed.wait(left)
-            self._holder, self._began = own, self._clock()
+            began, usual = self._clock(), TIMES * nbytes * self._pace
+            self._holder = own
+            self._until = began + (FIRST if usual == math.inf else min(MOST, usual))
         try:
             yield
         finally:
             with self._changed:
                 if self._holder is own:
-                    self._took = self._clock() - self._began
-                    self._fast = nbytes > SLOW * self._took
+                    took = max(1e-3, self._clock() - began)
+                    self._fast = nbytes > SLOW * took
+                    self._pace = min(took / nbytes, SLOWER * self._pace)
                     self._holder = None
                     self._changed.notify()
 
     def _left(self) -> float:
-        return self._began + min(MOST, max(LEAST, TIMES * self._took)) - self._clock()
+        return self._until - self._clock()

@@ -8,7 +8,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from tos_notebook.transport.turn import LEAST, LONG, MOST, SLOW, Turn
+from tos_notebook.transport.turn import LONG, MOST, SLOW, Turn
 
 PATIENT = 60.0
 
@@ -70,16 +70,18 @@ def test_a_peer_that_has_stalled_loses_its_turn(turn: Turn, clock: Clock) -> Non
             clock.now += MOST
 
 
-def test_a_peer_has_the_longer_the_longer_the_last_one_took(turn: Turn, clock: Clock) -> None:
+def test_a_slow_peer_keeps_its_turn_for_twice_as_long_as_others_take(
+    turn: Turn, clock: Clock
+) -> None:
     with turn.taken(LONG):
-        clock.now += 2
-    with ExitStack() as first:
-        first.enter_context(turn.taken(LONG))
-        clock.now += LEAST
-        with another(turn) as began:
-            assert not began.wait(0.05)
-            first.close()
-            assert began.wait(PATIENT)
+        clock.now += 3
+    for passed, waits in ((5, True), (7, False)):
+        with ExitStack() as slow:
+            slow.enter_context(turn.taken(LONG))
+            clock.now += passed
+            with another(turn) as began:
+                assert began.wait(0.05 if waits else PATIENT) is not waits
+                slow.close()
 
 
 def test_what_is_short_does_not_wait(turn: Turn) -> None:
@@ -99,6 +101,7 @@ def test_peers_of_a_fast_link_send_at_the_same_time_until_it_is_slow(
     clock.pace = 1.1 * LONG / SLOW
     with turn.taken(LONG):
         pass
+    clock.pace = 0.0
     with ExitStack() as first:
         first.enter_context(turn.taken(LONG))
         with another(turn) as began:
