@@ -156,6 +156,8 @@ class ShardedExchange:
 
     def push(self, message: Push, meanwhile: Callable[[], object]) -> Reply:
         """See `Exchange.push`."""
+        for link in self._links:
+            link.answered = False
         if message.finite:
             staging = self._stage_all(message)
             meanwhile()

@@ -82,7 +82,6 @@ class ShardLink:
             Entered to send the part. The shard may answer with what comes of it.
         """
         sent, update = self._encode(message._replace(base_version=self.version), updates)
-        self.answered = False
         if sent.finite:
             with ExitStack() as turn:
                 turn.enter_context(sending)

@@ -179,11 +179,13 @@ class ShardHandler:
         """
         replica = self._replica
         if self._waits or not (push.finite and isinstance(replica, PeerReplica)):
+            self._preview = None
             return _go(), None
         if self._preview is None:
             self._preview = self._staging.center.layout.allocate()
         version = self._staging.center.preview(replica.buffer, push, self._preview)
         if version is None:
+            self._preview = None
             return _go(), None
         return _go(version), replica.reply(version, self._preview)
 
