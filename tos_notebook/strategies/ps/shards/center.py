@@ -28,8 +28,8 @@ class ShardCenter(RowCenter):
         Returns
         -------
         int or None
-            The version that the push would make. None if only a merge can tell: the rule is no
-            stateless one of ours, or a sum is beyond the dtype's range.
+            The version that the push would make. None if only a merge can tell: the rule keeps
+            something between pushes, is a user's own, or a sum is beyond the dtype's range.
         """
         updates, replies = vectors_of(self.layout, update), vectors_of(self.layout, out)
         # One stripe at a time, in what stays in a core's cache.

@@ -1,7 +1,8 @@
 """A worker's exchange with shards of the parameters, and with the driver, which counts.
 
 The worker leaves its update at all shards, each a part. Then it tells the driver, without
-parameters. When the driver has counted it, the shards merge it, and send what comes of it.
+parameters. When the driver has counted it, the shards merge it. They send what comes of it then, or
+have done so before, where no worker waits for others.
 """
 
 from __future__ import annotations

@@ -52,8 +52,8 @@ class ShardHandler:
         self._holds = False
         self._pushes: Pushes = "delta"
         self._partition = self._task = -1
-        # Whether its worker may have to wait for others, and how many work, as far as is known.
-        self._waits, self._workers = True, 1
+        # Whether its worker may have to wait for others, as far as is known.
+        self._waits = True
         self._preview: Buffer | None = None
 
     @property
@@ -170,7 +170,7 @@ class ShardHandler:
         owner, changes = (self._partition, self._task), self._rows.take(place)
         self._staging.stage(*owner, place, replica.buffer, push, changes)
         self._holds = True
-        return self._answer_at_once(push._replace(workers=self._workers))
+        return self._answer_at_once(push)
 
     def _answer_at_once(self, push: ps.Push) -> tuple[Proceed, BytesLike | None]:
         """Return what the worker will adopt if its update counts, if that can be told already.
@@ -193,7 +193,6 @@ class ShardHandler:
         replica, center = self._encoded(), self._staging.center
         # The thread of all connections does not wait for one.
         patience, self._waits = 0.0 if self.brief else WAIT, message.version > 0
-        self._workers = max(1, message.workers)
         merged = self._settle(message)
         if not self._holds:
             merged = None
